@@ -1,0 +1,74 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Lift a function that scores one candidate to the group contract."""
+
+from __future__ import annotations
+
+from typing import final
+
+from posttrain.errors import RewardContractError, RewardError, describe, listing
+from posttrain.rewards.contract.failure import classified
+from posttrain.rewards.contract.provider import CandidateScorer, RewardProvider
+from posttrain.rewards.contract.request import RewardGroupRequest
+from posttrain.rewards.contract.result import RewardCandidateResult, RewardGroupResult
+
+__all__ = ["map_candidates"]
+
+
+def map_candidates(scorer: CandidateScorer) -> RewardProvider:
+    """A provider that calls ``scorer(candidate, context)`` for each candidate, in order.
+
+    When the scorer raises, the error names the candidate; the others are still tried, so that one error names every
+    candidate that fails. `RewardUnavailableError` and `RewardConfigError` end the group at once: asking a dead or a
+    wrongly set up service again is no help.
+
+    Example:
+        As a spec's factory: ``functools.partial(map_candidates, score_candidate)``.
+    """
+    if not callable(scorer):
+        raise RewardContractError(f"map_candidates takes a function (candidate, context), got {describe(scorer)}")
+    return _MappedCandidates(scorer)
+
+
+@final
+class _MappedCandidates:
+    """See `map_candidates`."""
+
+    __slots__ = ("_scorer",)
+
+    def __init__(self, scorer: CandidateScorer) -> None:
+        self._scorer = scorer
+
+    def __repr__(self) -> str:
+        return f"map_candidates({getattr(self._scorer, '__qualname__', self._scorer)})"
+
+    def evaluate(self, request: RewardGroupRequest) -> RewardGroupResult:
+        scorer, context = self._scorer, request.context
+        items: list[RewardCandidateResult] = []
+        failures: list[RewardError] = []
+        for candidate in request.candidates:
+            trajectory_id = candidate.trajectory_id
+            try:
+                items.append(RewardCandidateResult(trajectory_id, scorer(candidate, context)))
+            except Exception as error:
+                failure = classified(error, trajectory_id=trajectory_id)
+                if isinstance(failure, RewardContractError):
+                    failures.append(failure)
+                    if failure is not error:
+                        failure.__cause__ = error
+                    continue
+                if failure is error:
+                    raise
+                raise failure from error
+        if failures:
+            raise _together(failures, len(request.candidates))
+        return RewardGroupResult(request.group_id, tuple(items))
+
+
+def _together(failures: list[RewardError], asked: int) -> RewardError:
+    if len(failures) == 1:
+        return failures[0]
+    lines = [f"{failure.trajectory_id}: {failure.message.partition(chr(10))[0]}" for failure in failures]
+    error = RewardContractError(f"{len(failures)} of {asked} candidates failed:\n{listing(lines)}")
+    error.because_of(failures[0].__cause__ or failures[0])
+    error.__cause__ = failures[0].__cause__ or failures[0]
+    return error
