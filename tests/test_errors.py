@@ -215,7 +215,6 @@ def test_a_description_is_one_short_line(value: object) -> None:
     assert shown.encode()
 
 
-@pytest.mark.xfail(strict=True, reason="describe() passes the line breaks of a foreign repr on")
 def test_a_matrix_is_described_on_one_line() -> None:
     """A repr of several lines is folded into one."""
     assert len(describe(np.eye(2)).splitlines()) == 1

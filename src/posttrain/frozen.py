@@ -95,13 +95,14 @@ def freeze(value: object, path: str = "value") -> FrozenJson:
         RewardContractError: naming every offending place by its path, for example ``reference.arguments[2]``.
     """
     try:
-        frozen: FrozenJson = _freeze(value, MAX_DEPTH)
-    except _Unfreezable:
-        faults = list(_faults(value, path, ()))
+        try:
+            frozen: FrozenJson = _freeze(value, MAX_DEPTH)
+        except _Unfreezable:
+            faults = list(_faults(value, path, ()))
+        else:
+            return frozen
     except RecursionError:
         faults = [f"{path}: the stack is too full to walk it"]
-    else:
-        return frozen
     raise RewardContractError(f"not a JSON value:\n{listing(faults)}")
 
 
@@ -185,8 +186,15 @@ def strict_equal(left: object, right: object) -> bool:
     """Whether two JSON values are the same after freezing: same types, same structure, any order of keys.
 
     Neither has to be frozen. Lists and tuples are one kind, as they are after freezing. Values that can't be frozen
-    equal nothing but themselves.
+    equal nothing but themselves; those nested too deep for the stack are among them.
     """
+    try:
+        return _equal(left, right)
+    except RecursionError:
+        return False
+
+
+def _equal(left: object, right: object) -> bool:
     if left is right:
         return True
     kind = type(left)
@@ -196,18 +204,25 @@ def strict_equal(left: object, right: object) -> bool:
         if kind is float:
             return left == right and math.copysign(1.0, left) == math.copysign(1.0, right)  # type: ignore[arg-type]  # both are floats
     if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
-        return len(left) == len(right) and all(map(strict_equal, left, right))
+        return len(left) == len(right) and all(map(_equal, left, right))
     if isinstance(left, Mapping) and isinstance(right, Mapping):
         return (
             len(left) == len(right)
             and all(type(key) is str for key in chain(left, right))
-            and all(key in right and strict_equal(item, right[key]) for key, item in left.items())
+            and all(key in right and _equal(item, right[key]) for key, item in left.items())
         )
     return False
 
 
-def first_difference(left: object, right: object, path: str = "value") -> str | None:  # noqa: PLR0911  # one a kind
+def first_difference(left: object, right: object, path: str = "value") -> str | None:
     """Where two JSON values first differ under `strict_equal`, in words; None when they don't."""
+    try:
+        return _first_difference(left, right, path)
+    except RecursionError:
+        return f"{path} is nested too deep to be compared"
+
+
+def _first_difference(left: object, right: object, path: str) -> str | None:  # noqa: PLR0911  # one a kind
     if strict_equal(left, right):
         return None
     if isinstance(left, Mapping) and isinstance(right, Mapping):
@@ -217,11 +232,11 @@ def first_difference(left: object, right: object, path: str = "value") -> str | 
                 return f"{step} is missing from the second"
             if key not in left:
                 return f"{step} is missing from the first"
-            if (found := first_difference(left[key], right[key], step)) is not None:
+            if (found := _first_difference(left[key], right[key], step)) is not None:
                 return found
     if isinstance(left, (list, tuple)) and isinstance(right, (list, tuple)):
         for index, (one, other) in enumerate(zip(left, right, strict=False)):
-            if (found := first_difference(one, other, f"{path}[{index}]")) is not None:
+            if (found := _first_difference(one, other, f"{path}[{index}]")) is not None:
                 return found
         return f"{path} has {len(left)} items in the first and {len(right)} in the second"
     at = ""

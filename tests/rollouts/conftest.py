@@ -2,11 +2,17 @@
 """Files of rollouts for the tests of this folder."""
 
 import json
-from collections.abc import Callable, Iterable
+import os
+import sys
+import tempfile
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
+from types import FrameType
 from typing import Any, TypeAlias
 
 import pytest
+
+import posttrain.rollouts
 
 WriteRows: TypeAlias = Callable[..., Path]
 
@@ -23,6 +29,15 @@ def rows(tmp_path: Path) -> WriteRows:
     return write
 
 
+@pytest.fixture
+def quick_path() -> Iterator[Path]:
+    """An empty folder in memory where the machine has one: syncing costs nothing there, and a kill is the same."""
+    shared = Path("/dev/shm")  # noqa: S108  # the folder that is made in it is private
+    usable = shared.is_dir() and os.access(shared, os.W_OK)
+    with tempfile.TemporaryDirectory(dir=shared if usable else None) as folder:
+        yield Path(folder)
+
+
 def _line(row: dict[str, Any] | str | bytes) -> bytes:
     if isinstance(row, bytes):
         return row
@@ -37,3 +52,34 @@ def group() -> Callable[..., list[dict[str, Any]]]:
         return [{"group_id": group_id, "completion": completion, **more} for completion in completions]
 
     return make
+
+
+@pytest.fixture
+def interrupted() -> Callable[[Callable[[], object], int], bool]:
+    """Does some work with a KeyboardInterrupt before the n-th line that the package runs; says whether it came."""
+    package = str(Path(posttrain.rollouts.__file__).parent)
+
+    def run(work: Callable[[], object], at: int) -> bool:
+        left = at
+
+        def trace(frame: FrameType, event: str, _: Any) -> Any:
+            nonlocal left
+            if not frame.f_code.co_filename.startswith(package):
+                return None
+            if event == "line":
+                left -= 1
+                if left == 0:
+                    raise KeyboardInterrupt
+            return trace
+
+        old = sys.gettrace()
+        sys.settrace(trace)
+        try:
+            work()
+        except KeyboardInterrupt:
+            return True
+        finally:
+            sys.settrace(old)
+        return False
+
+    return run

@@ -32,9 +32,7 @@ def test_every_bad_name_is_refused_at_once() -> None:
     message = str(caught.value)
     assert "prompt (--prompt-column): expected a column's name, got '' (str)" in message
     assert "completion (--completion-column): expected a column's name, got 3 (int)" in message
-    assert (
-        "reference and finish_reason are both column 'x': give --reference-column and --finish" in message
-    )
+    assert "reference and finish_reason are both column 'x': give --reference-column and --finish" in message
     assert "trajectory_id" not in message
 
 

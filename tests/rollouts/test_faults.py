@@ -18,10 +18,11 @@ WriteRows: TypeAlias = Callable[..., Path]
 
 def refusal(path: Path, grouping: Grouping = BY_GROUP_ID, needs: Sequence[str] = ()) -> tuple[list[str], list[str]]:
     """The ids of the groups that came before the refusal, and the lines of its message."""
-    came = []
+    came: list[str] = []
+    groups = RolloutSource(path, grouping=grouping, needs=needs).groups()
     with pytest.raises(RewardContractError, match="in the rows") as caught:
-        for group in RolloutSource(path, grouping=grouping, needs=needs).groups():
-            came.append(group.group_id)  # noqa: PERF401  # kept although the loop ends in an error
+        # What came before the error stays in the list.
+        came.extend(group.group_id for group in groups)
     return came, caught.value.message.splitlines()
 
 
@@ -31,18 +32,24 @@ def refusal(path: Path, grouping: Grouping = BY_GROUP_ID, needs: Sequence[str] =
         ({"completion": 4}, "column 'completion': expected a text or null, got 4 (int)"),
         (
             {"completion": ["a", "b"]},
-            "column 'completion': expected a text or null, got ['a', 'b'] (list); a row with the texts of a whole "
-            "group has them in the column of --completions-column",
+            (
+                "column 'completion': expected a text or null, got ['a', 'b'] (list); a row with the texts of a whole "
+                "group has them in the column of --completions-column"
+            ),
         ),
         (
             {"completion": "a", "trajectory_id": 7},
-            "column 'trajectory_id': expected a string that is not empty, or null, got 7 (int); ids are minted where "
-            "the column is left out",
+            (
+                "column 'trajectory_id': expected a string that is not empty, or null, got 7 (int); ids are minted "
+                "where the column is left out"
+            ),
         ),
         (
             {"completion": "a", "trajectory_id": ""},
-            "column 'trajectory_id': expected a string that is not empty, or null, got '' (str); ids are minted where "
-            "the column is left out",
+            (
+                "column 'trajectory_id': expected a string that is not empty, or null, got '' (str); ids are minted "
+                "where the column is left out"
+            ),
         ),
         (
             {"completion": "a", "finish_reason": ["stop"]},
@@ -58,15 +65,19 @@ def refusal(path: Path, grouping: Grouping = BY_GROUP_ID, needs: Sequence[str] =
         ),
         (
             {"completion": "a", "completion_token_count": 7.0, "finish_reason": 1},
-            "column 'finish_reason': expected a string or null, got 1 (int); "
-            "column 'completion_token_count': expected an int of at least 0, or null, got 7.0 (float)",
+            (
+                "column 'finish_reason': expected a string or null, got 1 (int); "
+                "column 'completion_token_count': expected an int of at least 0, or null, got 7.0 (float)"
+            ),
         ),
         ({"completions": "abc"}, "column 'completions': expected a list of texts, at least one, got 'abc' (str)"),
         ({"completions": []}, "column 'completions': expected a list of texts, at least one, got [] (list)"),
         (
             {"completions": ["a", 4, None, []]},
-            "column 'completions'[1]: expected a text or null, got 4 (int); "
-            "column 'completions'[3]: expected a text or null, got [] (list)",
+            (
+                "column 'completions'[1]: expected a text or null, got 4 (int); "
+                "column 'completions'[3]: expected a text or null, got [] (list)"
+            ),
         ),
         (
             {"completions": ["a", "b"], "trajectory_id": "t"},
@@ -98,8 +109,10 @@ def refusal(path: Path, grouping: Grouping = BY_GROUP_ID, needs: Sequence[str] =
         ),
         (
             {"response": "a"},
-            "no column 'completion': the row has 'group_id', 'response'; "
-            "set --completion-column or --completions-column",
+            (
+                "no column 'completion': the row has 'group_id', 'response'; "
+                "set --completion-column or --completions-column"
+            ),
         ),
     ],
 )
@@ -122,23 +135,31 @@ def test_a_column_of_completions_counts_as_known(rows: WriteRows) -> None:
     [
         (
             {"completion": "a", "group": "g"},
-            "no column 'group_id': the row has 'completion', 'group'; did you mean 'group'? set --group-id-column, or "
-            "--group-by COL,... or --group-by consecutive:N for rows without group ids",
+            (
+                "no column 'group_id': the row has 'completion', 'group'; did you mean 'group'? set --group-id-column, "
+                "or --group-by COL,... or --group-by consecutive:N for rows without group ids"
+            ),
         ),
         (
             {"completion": "a", "group_id": None},
-            "column 'group_id': expected a group id, got null; set --group-id-column, or --group-by COL,... or "
-            "--group-by consecutive:N for rows without group ids",
+            (
+                "column 'group_id': expected a group id, got null; set --group-id-column, or --group-by COL,... or "
+                "--group-by consecutive:N for rows without group ids"
+            ),
         ),
         (
             {"completion": "a", "group_id": 3},
-            "column 'group_id': expected a string that is not empty, got 3 (int); write ids as strings, or group by "
-            "the column as it is with --group-by group_id",
+            (
+                "column 'group_id': expected a string that is not empty, got 3 (int); write ids as strings, or group "
+                "by the column as it is with --group-by group_id"
+            ),
         ),
         (
             {"completions": ["a"], "group_id": ""},
-            "column 'group_id': expected a string that is not empty, got '' (str); write ids as strings, or group by "
-            "the column as it is with --group-by group_id",
+            (
+                "column 'group_id': expected a string that is not empty, got '' (str); write ids as strings, or group "
+                "by the column as it is with --group-by group_id"
+            ),
         ),
     ],
 )
@@ -162,8 +183,10 @@ def test_needed_columns(rows: WriteRows) -> None:
     )
     _, lines = refusal(path, needs=["prompt", "reference"])
     assert lines[1:] == [
-        "  row 1: no column 'prompt': the row has 'group_id', 'completion', 'prompts', 'reference'; did you mean "
-        "'prompts'? set --prompt-column",
+        (
+            "  row 1: no column 'prompt': the row has 'group_id', 'completion', 'prompts', 'reference'; did you mean "
+            "'prompts'? set --prompt-column"
+        ),
         "  row 2: no column 'reference': the row has 'group_id', 'completion', 'prompt'; set --reference-column",
     ]
     assert len(list(RolloutSource(path).groups())) == 1
@@ -198,8 +221,10 @@ class TestOtherGroupings:
         """A row without a column of --group-by belongs to no group."""
         path = rows({"question": "q", "completion": "a"}, {"questions": "q", "completion": "a"})
         assert refusal(path, by_columns(["question"]))[1][1:] == [
-            "  row 2: no column 'question': the row has 'questions', 'completion'; did you mean 'questions'? "
-            "set --group-by"
+            (
+                "  row 2: no column 'question': the row has 'questions', 'completion'; did you mean 'questions'? "
+                "set --group-by"
+            )
         ]
 
     def test_a_key_that_can_not_be_read(self, rows: WriteRows) -> None:
@@ -223,10 +248,14 @@ class TestOtherGroupings:
             {"completion": "c", "prompt": "q", "reference": {"n": [1, 2]}},
         )
         assert refusal(path, consecutive(3))[1][1:] == [
-            "  row 2: its 'reference' is not that of row 1, with which consecutive:3 makes it one group: "
-            "reference.n[1] is 2 (int) in the first and 2.0 (float) in the second",
-            "  row 3: its 'prompt' is not that of row 1, with which consecutive:3 makes it one group: "
-            "prompt is 'p' (str) in the first and 'q' (str) in the second",
+            (
+                "  row 2: its 'reference' is not that of row 1, with which consecutive:3 makes it one group: "
+                "reference.n[1] is 2 (int) in the first and 2.0 (float) in the second"
+            ),
+            (
+                "  row 3: its 'prompt' is not that of row 1, with which consecutive:3 makes it one group: "
+                "prompt is 'p' (str) in the first and 'q' (str) in the second"
+            ),
         ]
 
     def test_inputs_that_differ_under_one_key(self, rows: WriteRows) -> None:
@@ -237,8 +266,10 @@ class TestOtherGroupings:
             {"id": 1, "completion": "c", "reference": "r"},
         )
         assert refusal(path, by_columns(["id"]))[1][1:] == [
-            "  row 3: its 'reference' is not that of row 2, with which columns:[\"id\"] makes it one group: "
-            "reference is None in the first and 'r' (str) in the second"
+            (
+                "  row 3: its 'reference' is not that of row 2, with which columns:[\"id\"] makes it one group: "
+                "reference is None in the first and 'r' (str) in the second"
+            )
         ]
 
     def test_a_run_that_the_file_ends(self, rows: WriteRows) -> None:
@@ -288,8 +319,10 @@ class TestAllAtOnce:
             "  row 6: column 'completion': expected a text or null, got 2 (int)",
             "  row 9: is no complete JSON: it ends early; was the file cut off, or does a text hold a bare line break?",
             "  row 10: trajectory id 'b/0' stands in row 3 already; every candidate has an id of its own",
-            "  row 11: group 'a' began in row 1 and was complete; the rows of a group stand together: sort the file "
-            "by 'group_id'",
+            (
+                "  row 11: group 'a' began in row 1 and was complete; the rows of a group stand together: sort the "
+                "file by 'group_id', or give each group its own id"
+            ),
         ]
 
     def test_twenty_are_listed(self, rows: WriteRows) -> None:
@@ -358,6 +391,8 @@ def test_flags_follow_the_columns(rows: WriteRows) -> None:
     """Errors speak of the columns by the names that they were given."""
     columns = RolloutColumns(completion="response", reference="answer")
     path = rows({"group_id": "g", "response": 1, "completion": "a"})
-    with pytest.raises(RewardContractError, match=r"no column 'answer': .*column 'response': expected a text") as caught:
+    with pytest.raises(
+        RewardContractError, match=r"no column 'answer': .*column 'response': expected a text"
+    ) as caught:
         list(RolloutSource(path, columns, needs=["reference"]).groups())
     assert "set --reference-column" in caught.value.message

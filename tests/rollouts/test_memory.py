@@ -12,7 +12,8 @@ import sys
 from posttrain.rollouts.grouping import parse_grouping
 from posttrain.rollouts.source import RolloutSource
 path, grouping = sys.argv[1:]
-count = sum(len(group.trajectories) for group in RolloutSource(path, grouping=parse_grouping(grouping or None)).groups())
+source = RolloutSource(path, grouping=parse_grouping(grouping or None))
+count = sum(len(group.trajectories) for group in source.groups())
 peak = next(line for line in open("/proc/self/status") if line.startswith("VmHWM"))
 print(count, peak.split()[1])
 """

@@ -25,7 +25,7 @@ class Shown(NamedTuple):
     """A group as plain values."""
 
     group_id: str
-    index: int
+    ordinal: int
     trajectories: list[tuple[str, str, Any, Any, str | None, Row]]
 
 
@@ -155,9 +155,7 @@ def test_groups_round_trip_in_any_mix_of_shapes(
 
 
 @given(st.integers(1, 3).flatmap(lambda size: st.tuples(st.just(size), prompts(size=size, ids=False))))
-def test_runs_and_whole_groups_agree(
-    tmp_path_factory: pytest.TempPathFactory, sized: tuple[int, list[Prompt]]
-) -> None:
+def test_runs_and_whole_groups_agree(tmp_path_factory: pytest.TempPathFactory, sized: tuple[int, list[Prompt]]) -> None:
     """Rows in runs, and rows that hold those runs' groups, give the same groups with the same minted ids."""
     size, made = sized
     folder = tmp_path_factory.mktemp("runs")
@@ -199,9 +197,7 @@ def test_a_run_may_go_on_at_any_group(
     tmp_path_factory: pytest.TempPathFactory, made: list[Prompt], data: st.DataObject
 ) -> None:
     """From the place behind any group exactly the other groups come, with the same ids, in every format."""
-    made = [
-        prompt._replace(group_id=None) if data.draw(st.booleans()) else prompt for prompt in known(made)
-    ]
+    made = [prompt._replace(group_id=None) if data.draw(st.booleans()) else prompt for prompt in known(made)]
     rows: list[Row] = []
     for prompt in made:
         whole = prompt.group_id is None or data.draw(st.booleans())
@@ -236,7 +232,7 @@ class TestStartsElsewhere:
 
     @pytest.fixture
     def path(self, tmp_path: Path) -> Path:
-        """Three groups of two rows; each row is 35 bytes long."""
+        """Three groups of two rows; each row is 38 bytes long, its end included."""
         rows = [{"group_id": f"g{at // 2}", "completion": str(at)} for at in range(6)]
         path = write(tmp_path, rows)
         assert path.stat().st_size == 6 * 38
@@ -287,6 +283,8 @@ def test_ids_before_the_start_are_known(tmp_path: Path) -> None:
         list(RolloutSource(path).groups(first.end))
     assert caught.value.message.splitlines()[1:] == [
         "  row 3: trajectory id 't' stands in row 1 already; every candidate has an id of its own",
-        "  row 4: group 'g' began in row 1 and was complete; the rows of a group stand together: sort the file by "
-        "'group_id'",
+        (
+            "  row 4: group 'g' began in row 1 and was complete; the rows of a group stand together: sort the file by "
+            "'group_id', or give each group its own id"
+        ),
     ]

@@ -77,7 +77,7 @@ def test_columns_by_other_names(rows: WriteRows) -> None:
         completions="responses",
         reference="answer",
         finish_reason="stop",
-        completion_token_count="tokens",
+        completion_token_count="tokens",  # noqa: S106  # tokens of a text, no secret
     )
     ((trajectory,),) = [group.trajectories for group in RolloutSource(path, columns).groups()]
     assert (trajectory.trajectory_id, trajectory.group_id, trajectory.completion) == ("t", "g", "c")
@@ -145,9 +145,7 @@ def test_one_shape_may_leave_the_others_column_null(rows: WriteRows) -> None:
         ),
     ],
 )
-def test_policy_info_has_what_the_row_has(
-    rows: WriteRows, more: dict[str, Any], policy_info: dict[str, Any]
-) -> None:
+def test_policy_info_has_what_the_row_has(rows: WriteRows, more: dict[str, Any], policy_info: dict[str, Any]) -> None:
     """What a row does not record is absent, what it records as null is None, in both shapes of a row."""
     lists = {name: [value] for name, value in more.items()}
     path = rows({"group_id": "g", "completion": "a", **more}, {"group_id": "h", "completions": ["a"], **lists})

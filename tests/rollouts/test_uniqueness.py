@@ -50,8 +50,10 @@ def faults(path: Path, grouping: Grouping = BY_GROUP_ID, bits: int = 64) -> list
                 {"group_id": "g", "completion": "c", "trajectory_id": "u"},
             ],
             [
-                "  row 3: group 'g' began in row 1 and was complete; the rows of a group stand together: sort the "
-                "file by 'group_id'"
+                (
+                    "  row 3: group 'g' began in row 1 and was complete; the rows of a group stand together: sort the "
+                    "file by 'group_id', or give each group its own id"
+                )
             ],
         ),
         (
@@ -60,8 +62,10 @@ def faults(path: Path, grouping: Grouping = BY_GROUP_ID, bits: int = 64) -> list
                 {"completions": ["b"], "trajectory_id": ["u"]},
             ],
             [
-                "  row 2: group 'group-1' began in row 1 and was complete; the rows of a group stand together: sort "
-                "the file by 'group_id'"
+                (
+                    "  row 2: group 'group-1' began in row 1 and was complete; the rows of a group stand together: "
+                    "sort the file by 'group_id', or give each group its own id"
+                )
             ],
         ),
         (
@@ -70,16 +74,16 @@ def faults(path: Path, grouping: Grouping = BY_GROUP_ID, bits: int = 64) -> list
                 {"group_id": "g", "completions": ["b"], "trajectory_id": ["u"]},
             ],
             [
-                "  row 2: group 'g' began in row 1 and was complete; the rows of a group stand together: sort the "
-                "file by 'group_id'"
+                (
+                    "  row 2: group 'g' began in row 1 and was complete; the rows of a group stand together: sort the "
+                    "file by 'group_id', or give each group its own id"
+                )
             ],
         ),
     ],
     ids=["in a group", "in a row", "minted", "group", "minted group", "adjacent"],
 )
-def test_an_id_twice_is_refused(
-    rows: WriteRows, lines: list[dict[str, Any]], expected: list[str], bits: int
-) -> None:
+def test_an_id_twice_is_refused(rows: WriteRows, lines: list[dict[str, Any]], expected: list[str], bits: int) -> None:
     """An id that stands twice is refused with both rows, minted or not, whatever the length of the digests."""
     assert faults(rows(*lines), bits=bits) == expected
 
@@ -95,10 +99,14 @@ def test_a_key_that_returns_is_refused(rows: WriteRows) -> None:
     )
     # The key's text is cut after 57 characters, of which two open the list and the string.
     assert faults(path, by_columns(["q", "s"])) == [
-        '  row 3: group of [{"a":1,"b":2},1] began in row 1 and was complete; the rows of a group stand together: '
-        "sort the file by 'q', 's'",
-        f'  row 4: group of ["{"x" * 55}... began in row 2 and was complete; the rows of a group stand together: '
-        "sort the file by 'q', 's'",
+        (
+            '  row 3: group of [{"a":1,"b":2},1] began in row 1 and was complete; the rows of a group stand together: '
+            "sort the file by 'q', 's', or group by a column that tells them apart"
+        ),
+        (
+            f'  row 4: group of ["{"x" * 55}... began in row 2 and was complete; the rows of a group stand together: '
+            "sort the file by 'q', 's', or group by a column that tells them apart"
+        ),
     ]
 
 

@@ -17,7 +17,7 @@ RULE = (
 # File and function to the reason why its handler may end without raising.
 ALLOWED: dict[tuple[str, str], str] = {
     ("posttrain/errors.py", "_safe_repr"): "a foreign repr may raise anything; the value is described without it",
-    ("posttrain/errors.py", "_safe_text"): "a foreign str may raise anything; the cause is described without it",
+    ("posttrain/errors.py", "text_of"): "a foreign str may raise anything; the cause is described without it",
     (
         "posttrain/rewards/contract/pointwise.py",
         "_MappedCandidates.evaluate",

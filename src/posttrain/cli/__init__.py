@@ -1,1 +1,6 @@
 # SPDX-License-Identifier: Apache-2.0
+"""The `posttrain` command."""
+
+from posttrain.cli.app import main
+
+__all__ = ["main"]

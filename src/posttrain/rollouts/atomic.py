@@ -46,13 +46,7 @@ def write_atomically(path: str | Path, data: bytes | Iterable[bytes], *, mode: i
 def replace_file(target: Path, temporary: Path, data: bytes | Iterable[bytes], *, mode: int) -> None:
     """`write_atomically` for a caller that names the temporary itself, in the target's folder and not there yet."""
     try:
-        file = os.open(temporary, _NEW, mode)
-        try:
-            for piece in (data,) if isinstance(data, bytes) else data:
-                write_all(file, piece)
-            os.fsync(file)
-        finally:
-            os.close(file)
+        _write_new(temporary, (data,) if isinstance(data, bytes) else data, mode)
         temporary.replace(target)
         sync_folder(target.parent)
     except BaseException as error:
@@ -76,6 +70,16 @@ def real_target(path: str | Path) -> Path:
     if target.is_dir():
         raise RewardConfigError(f"can't write {path}: it is a folder; name a file in it")
     return target
+
+
+def _write_new(path: Path, pieces: Iterable[bytes], mode: int) -> None:
+    file = os.open(path, _NEW, mode)
+    try:
+        for piece in pieces:
+            write_all(file, piece)
+        os.fsync(file)
+    finally:
+        os.close(file)
 
 
 def write_all(file: int, data: Buffer, offset: int | None = None) -> None:

@@ -16,6 +16,7 @@ from __future__ import annotations
 
 import fcntl
 import hashlib
+import io
 import os
 from collections.abc import Iterator
 from contextlib import contextmanager
@@ -32,6 +33,7 @@ __all__ = ["Journal"]
 _BUFFER: Final = 1 << 20
 _PRIVATE: Final = 0o600
 _PUBLIC: Final = 0o644
+_SAFE: Final = "; the last checkpoint is safe: mend it and go on with --resume"
 _OPEN: Final = os.O_RDWR | os.O_NOFOLLOW | os.O_CLOEXEC
 
 
@@ -54,7 +56,7 @@ class Journal:
                 journal.finish()
     """
 
-    def __init__(self, target: Path, file: int | None, checkpoint: Checkpoint) -> None:
+    def __init__(self, target: Path, file: io.FileIO | None, checkpoint: Checkpoint) -> None:
         self._target = target
         self._file = file
         self._checkpoint = checkpoint
@@ -109,14 +111,14 @@ class Journal:
                 raise unfinished
             file = _locked(partial, create=True)
             with _closed_on_failure(file):
-                if not overwrite and (journal.exists() or os.fstat(file).st_size):
+                if not overwrite and (journal.exists() or os.fstat(file.fileno()).st_size):
                     raise unfinished
                 checkpoint = Checkpoint(header=frozen, length=0, sha256=hashlib.sha256().hexdigest(), state=None)
                 # The new journal comes first: from here on, what an older partial holds does not count.
-                os.fchmod(file, _PRIVATE)
+                os.fchmod(file.fileno(), _PRIVATE)
                 temporary.unlink(missing_ok=True)
                 replace_file(journal, temporary, checkpoint.encode(), mode=_PRIVATE)
-                os.ftruncate(file, 0)
+                os.ftruncate(file.fileno(), 0)
         return cls(path, file, checkpoint)
 
     @classmethod
@@ -147,13 +149,13 @@ class Journal:
                     resumed._recover()
                     temporary.unlink(missing_ok=True)
                     return resumed
-                if os.fstat(file).st_size:
+                if os.fstat(file.fileno()).st_size:
                     raise RewardConfigError(
                         f"{partial} has no journal beside it ({journal.name}), so that nobody knows how much of it is "
                         "good: remove it and start over without --resume"
                     )
             # An earlier run was killed before its first checkpoint; `begin` takes the empty file over.
-            os.close(file)
+            file.close()
         return None
 
     @classmethod
@@ -206,10 +208,12 @@ class Journal:
             RewardConfigError: the file system refuses.
         """
         self._open_file()
-        with self._step():
-            self._pending += data
-            if len(self._pending) >= _BUFFER:
+        self._enter_step()
+        self._pending += data
+        if len(self._pending) >= _BUFFER:
+            with _refusals(self._target, _SAFE):
                 self._write()
+        self._is_usable = True
 
     def checkpoint(self, state: Json) -> None:
         """Make everything that was appended, and `state` with it, survive a crash.
@@ -242,8 +246,8 @@ class Journal:
         partial, journal, temporary = _beside(self._target)
         with self._step():
             if self._file is not None:
-                os.fchmod(self._file, _PUBLIC & ~_umask())
-                os.fsync(self._file)
+                os.fchmod(self._file.fileno(), _PUBLIC & ~_umask())
+                os.fsync(self._file.fileno())
                 partial.replace(self._target)
             sync_folder(self._target.parent)
             journal.unlink(missing_ok=True)
@@ -274,7 +278,7 @@ class Journal:
         self._is_usable = False
         file, self._file = self._file, None
         if file is not None:
-            os.close(file)
+            file.close()
 
     def _write(self) -> None:
         write_all(self._open_file(), self._pending, self._length)
@@ -286,19 +290,22 @@ class Journal:
         if self._file is None:
             what = "is complete" if self._is_finished else "is closed"
             raise RewardContractError(f"the journal of {self._target} {what}: nothing can be written to it")
-        return self._file
+        return self._file.fileno()
 
     @contextmanager
     def _step(self) -> Iterator[None]:
         """One operation: when it does not come to its end, no other may follow."""
+        self._enter_step()
+        with _refusals(self._target, _SAFE):
+            yield
+        self._is_usable = True
+
+    def _enter_step(self) -> None:
         if not self._is_usable:
             raise RewardContractError(
                 f"the journal of {self._target} was closed, or failed or was interrupted in an earlier step: resume it"
             )
         self._is_usable = False
-        with _refusals(self._target, "; the last checkpoint is safe: mend it and go on with --resume"):
-            yield
-        self._is_usable = True
 
 
 def _beside(target: Path) -> tuple[Path, Path, Path]:
@@ -311,26 +318,28 @@ def _beside(target: Path) -> tuple[Path, Path, Path]:
     )
 
 
-def _locked(partial: Path, *, create: bool) -> int:
+def _locked(partial: Path, *, create: bool) -> io.FileIO:
     """The partial, opened and locked for this process.
 
     Raises:
         FileNotFoundError: there is none, and it is not to be created.
         RewardConfigError: another process has it.
     """
+    flags = _OPEN | (os.O_CREAT if create else 0)
     while True:
-        file = os.open(partial, _OPEN | (os.O_CREAT if create else 0), _PRIVATE)
+        # An object, not a bare descriptor: wherever an interrupt comes, the lock goes with the last reference.
+        file = io.FileIO(partial, "r+", opener=lambda name, _: os.open(name, flags, _PRIVATE))
         with _closed_on_failure(file):
             try:
-                fcntl.flock(file, fcntl.LOCK_EX | fcntl.LOCK_NB)
+                fcntl.flock(file.fileno(), fcntl.LOCK_EX | fcntl.LOCK_NB)
             except BlockingIOError as error:
                 raise RewardConfigError(
                     f"{partial} is being written by another process: wait for it, or choose another output"
                 ) from error
             # The other process may have finished in between: then this is its target, and no partial any more.
-            if _is_at(file, partial):
+            if _is_at(file.fileno(), partial):
                 return file
-        os.close(file)
+        file.close()
 
 
 def _is_at(file: int, path: Path) -> bool:
@@ -341,11 +350,12 @@ def _is_at(file: int, path: Path) -> bool:
 
 
 @contextmanager
-def _closed_on_failure(file: int) -> Iterator[None]:
+def _closed_on_failure(file: io.FileIO) -> Iterator[None]:
+    # Not left to the last reference: the error's own traceback holds one.
     try:
         yield
     except BaseException:
-        os.close(file)
+        file.close()
         raise
 
 

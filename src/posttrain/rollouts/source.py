@@ -159,9 +159,10 @@ class RolloutSource:
             return f"trajectory id {suspect.name!r} stands {where} already; every candidate has an id of its own"
         name = repr(suspect.name) if isinstance(suspect.name, str) else f"of {_short(suspect.name)}"
         columns = self.grouping.columns or (self.columns.group_id,)
+        other = "group by a column that tells them apart" if self.grouping.columns else "give each group its own id"
         return (
             f"group {name} began {where} and was complete; the rows of a group stand together: sort the file by "
-            f"{', '.join(map(repr, columns))}"
+            f"{', '.join(map(repr, columns))}, or {other}"
         )
 
 

@@ -1,1 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
+"""Test tools for reward authors; our own tests use the same."""
+
+from posttrain.testing.clock import ManualClock
+from posttrain.testing.scripted import ScriptedProvider
+from posttrain.testing.trying import try_scorer
+
+__all__ = ["ManualClock", "ScriptedProvider", "try_scorer"]

@@ -27,9 +27,12 @@ MAKERS: dict[str, Callable[..., MetricContribution]] = {
     "maximum": MetricContribution.maximum,
 }
 
-# Where value × weight neither overflows nor leaves bits below the smallest float, as every real diagnostic does.
-ordinary = st.floats(-1e100, 1e100).filter(lambda value: value == 0 or abs(value) > 1e-100)
-weighted = st.lists(st.tuples(ordinary, weights), min_size=1, max_size=8)
+# Every weight that is taken, and every value whose product with any of them is promised to be exact.
+heavy_and_light = st.one_of(weights, st.floats(1e-18, 1e18), st.sampled_from([1e-18, 1e18]))
+exact_values = st.one_of(
+    st.floats(1e-250, 1e250), st.floats(-1e250, -1e-250), st.sampled_from([0.0, 1e-250, -1e-250, 1e250])
+)
+weighted = st.lists(st.tuples(exact_values, heavy_and_light), min_size=1, max_size=8)
 
 
 def _bits(contribution: MetricContribution) -> tuple[object, ...]:
@@ -121,10 +124,10 @@ def test_merges_worked_out_by_hand(parts: list[MetricContribution], expected: fl
 
 
 def test_the_sign_of_an_extreme_zero_does_not_depend_on_order() -> None:
-    """-0.0 is carried as the smaller of the two zeros, whichever came first."""
-    for values in ([0.0, -0.0], [-0.0, 0.0]):
+    """-0.0 counts as 0.0, alone and beside the other zero, whichever came first."""
+    for values in ([0.0, -0.0], [-0.0, 0.0], [-0.0]):
         lowest = merge_all([MetricContribution.minimum(value) for value in values])
-        assert _bits(lowest) == ("minimum", ["-0x0.0p+0"], [])
+        assert _bits(lowest) == ("minimum", ["0x0.0p+0"], [])
         highest = merge_all([MetricContribution.maximum(value) for value in values])
         assert _bits(highest) == ("maximum", ["0x0.0p+0"], [])
 
@@ -195,26 +198,38 @@ def test_a_weight_is_a_finite_number(weight: Any) -> None:
         MetricContribution.mean(1.0, weight)
 
 
-@pytest.mark.parametrize("weight", [0, 0.0, -0.0, -1, -5e-324])
-def test_a_weight_is_positive(weight: float) -> None:
-    """A weight of zero would make a mean of nothing, a negative one a mean outside its values."""
-    with pytest.raises(RewardContractError, match="a mean needs a positive weight, got "):
+@pytest.mark.parametrize(
+    "weight",
+    [0, 0.0, -0.0, -1, -5e-324, math.nextafter(1e-18, 0.0), math.nextafter(1e18, math.inf), -1e18, 10**18 + 1000],
+)
+def test_a_weight_is_positive_and_of_a_sane_size(weight: float) -> None:
+    """No weight makes a mean of nothing, a mean outside its values, or a product that a float can't carry exactly."""
+    with pytest.raises(RewardContractError, match=r"^a mean's weight is in \[1e-18, 1e\+18\], got "):
         MetricContribution.mean(1.0, weight)
+
+
+@pytest.mark.parametrize("weight", [1e-18, 1e18, 10**18])
+def test_the_bounds_of_a_weight_belong_to_it(weight: float) -> None:
+    """The lightest and the heaviest weight are taken."""
+    assert MetricContribution.mean(0.1, weight).value == 0.1
 
 
 def test_a_weighted_value_out_of_range_is_refused() -> None:
     """A product of value and weight beyond the largest float is refused with both factors, not made infinite."""
-    with pytest.raises(
-        RewardContractError, match=r"beyond the range of a float: 1e\+300 \(float\) × 1e\+300 \(float\)"
-    ):
-        MetricContribution.mean(1e300, 1e300)
+    with pytest.raises(RewardContractError, match=r"beyond the range of a float: 1e\+300 \(float\) × 1e\+18 \(float\)"):
+        MetricContribution.mean(1e300, 1e18)
 
 
-@pytest.mark.xfail(strict=True, reason="value × weight loses what lies below the smallest float")
-@pytest.mark.parametrize(("value", "weight"), [(1e-300, 1e-300), (5e-324, 0.5), (0.1, 1e-310)])
+@given(exact_values, heavy_and_light)
 def test_one_weighted_value_is_its_own_mean(value: float, weight: float) -> None:
-    """Whatever its weight, the mean of a single value is that value."""
+    """Whatever its weight, the mean of a single value is that value, down to 1e-250 with a weight of 1e-18."""
     assert MetricContribution.mean(value, weight).value == value
+
+
+@given(wide_floats)
+def test_one_value_without_a_weight_is_its_own_mean(value: float) -> None:
+    """With the default weight no value is too small or too large."""
+    assert MetricContribution.mean(value).value == value
 
 
 def test_a_contribution_does_not_change() -> None:

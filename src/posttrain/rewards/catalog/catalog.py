@@ -63,7 +63,7 @@ class RewardCatalog(Mapping[str, RewardProviderSpec]):
         if isinstance(name, str) and name in self._specs:
             return self._specs[name]
         near = difflib.get_close_matches(str(name), self._specs, n=1)
-        guess = f"; did you mean {near[0]!r}?" if near else ""
+        guess = f"; did you mean {near[0]!r}?" if near else "."
         raise RewardConfigError(
             f"no provider is named {describe(name)}{guess} Known names: {', '.join(sorted(self._specs))}"
         )

@@ -25,7 +25,7 @@ def canonical_json(value: FrozenJson) -> str:
     try:
         text = json.dumps(value, sort_keys=True, separators=(",", ":"), ensure_ascii=False, allow_nan=False)
         text.encode()
-    except ValueError as error:
+    except (TypeError, ValueError) as error:
         raise RewardConfigError(f"an identity has to be plain JSON text: {error}") from error
     return text
 

@@ -12,7 +12,7 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
 
-from posttrain.errors import RewardConfigError, describe
+from posttrain.errors import RewardConfigError, describe, text_of
 from posttrain.rewards.catalog.catalog import RewardCatalog
 
 __all__ = ["load_catalog"]
@@ -97,7 +97,9 @@ def _load_file(where: str, base: Path) -> tuple[ModuleType, str]:
     module.__file__ = str(file)
     sys.modules[name] = module
     try:
-        exec(compile(source, str(file), "exec"), module.__dict__)  # noqa: S102  # the operator's own catalog file
+        # The file's own future imports count, not those of this module.
+        code = compile(source, str(file), "exec", dont_inherit=True)
+        exec(code, module.__dict__)  # noqa: S102  # the operator's own catalog file
     except BaseException as error:
         del sys.modules[name]
         if not isinstance(error, (Exception, SystemExit)):
@@ -126,4 +128,4 @@ def _entries(factory: Callable[[], Any], path: str) -> Any:
 
 
 def _text(error: BaseException) -> str:
-    return f"{type(error).__name__}: {error}"
+    return f"{type(error).__name__}: {text_of(error)}"

@@ -35,6 +35,7 @@ _ITEM = {RewardCandidateResult}
 _RESULT = {RewardProviderResult}
 _PLAIN = {dict}
 _FLOAT = {float}
+_TEXT = {str}
 
 
 def check_result(
@@ -51,7 +52,7 @@ def check_result(
         raise RewardContractError(f"evaluate returned {_what(result)}, expected a RewardGroupResult")
     if type(result.items) is not tuple:
         raise RewardContractError(f"items is {describe(result.items)}, expected a tuple: write items=tuple(items)")
-    if result.group_id != request.group_id:
+    if not isinstance(result.group_id, str) or result.group_id != request.group_id:
         raise RewardContractError(
             f"the result is for group {describe(result.group_id)}, expected {request.group_id!r}: "
             "repeat request.group_id"
@@ -59,7 +60,7 @@ def check_result(
     items, wanted = result.items, [candidate.trajectory_id for candidate in request.candidates]
     if len(spec.terms) == 1 and (column := _plain_column(spec.terms[0], items, wanted)) is not None:
         return {spec.terms[0]: column}, {}
-    if set(map(type, items)) != _ITEM or list(map(_ids, items)) != wanted:
+    if set(map(type, items)) != _ITEM or not _repeats(wanted, list(map(_ids, items))):
         _check_items(items, wanted)
     results = list(map(_results, items))
     if set(map(type, results)) != _RESULT:
@@ -69,7 +70,7 @@ def check_result(
     if columns is None:
         columns = _slow_columns(spec.terms, wanted, rows)
     extras = list(map(_diagnostics, results))
-    if not any(extras) and set(map(type, extras)) <= _PLAIN:
+    if set(map(type, extras)) == _PLAIN and not any(extras):
         return columns, {}
     return columns, _merged(spec.diagnostics, wanted, extras)
 
@@ -80,7 +81,9 @@ def _plain_column(term: str, items: tuple[Any, ...], wanted: list[str]) -> tuple
         return None
     column = []
     for item, trajectory_id in zip(items, wanted, strict=True):
-        if type(item) is not RewardCandidateResult or item.trajectory_id != trajectory_id:
+        if type(item) is not RewardCandidateResult or (
+            (own := item.trajectory_id) is not trajectory_id and (type(own) is not str or own != trajectory_id)
+        ):
             return None
         result = item.result
         if type(result) is not RewardProviderResult or type(result.diagnostics) is not dict or result.diagnostics:
@@ -93,6 +96,10 @@ def _plain_column(term: str, items: tuple[Any, ...], wanted: list[str]) -> tuple
             return None
         column.append(value)
     return tuple(column) if all(map(isfinite, column)) else None
+
+
+def _repeats(wanted: list[str], got: list[Any]) -> bool:
+    return set(map(type, got)) == _TEXT and got == wanted
 
 
 def _fast_columns(terms: tuple[str, ...], rows: list[Mapping[str, Any]]) -> Columns | None:
@@ -145,17 +152,23 @@ def _row_faults(terms: tuple[str, ...], row: Any) -> Iterator[str]:
 
 def _check_items(items: tuple[Any, ...], wanted: list[str]) -> None:
     """Raise unless all items are the contract's type and correlate one to one, in order."""
-    strangers = [f"items[{index}]: {describe(it)}" for index, it in enumerate(items) if not _is_item(it)]
+    strangers = [f"items[{index}]: {_what(it)}" for index, it in enumerate(items) if not _is_item(it)]
     if strangers:
         raise RewardContractError(f"items holds what is no RewardCandidateResult:\n{listing(strangers)}")
     got = [item.trajectory_id for item in items]
+    odd = [f"items[{index}]: {describe(each)}" for index, each in enumerate(got) if not isinstance(each, str)]
+    if odd:
+        raise RewardContractError(f"items holds a trajectory_id that is no string:\n{listing(odd)}")
     if got == wanted:
         return
-    counts = Counter(map(_hashable, got))
+    counts, known = Counter(got), set(wanted)
+    missing = [each for each in wanted if each not in counts]
+    foreign = [each for each in counts if each not in known]
+    repeated = [each for each, times in counts.items() if times > 1]
     faults = [
-        *(f"missing: {each!r}" for each in wanted if each not in counts),
-        *(f"not asked for: {describe(each)}" for each in counts if each not in wanted),
-        *(f"more than once: {each!r}" for each, times in counts.items() if times > 1),
+        *(f"missing: {each!r}" for each in missing),
+        *(f"not asked for: {each!r}" for each in foreign),
+        *(f"more than once: {each!r}" for each in repeated),
     ]
     if not faults:
         faults = [
@@ -163,18 +176,16 @@ def _check_items(items: tuple[Any, ...], wanted: list[str]) -> None:
             for index, (want, have) in enumerate(zip(wanted, got, strict=True))
             if want != have
         ]
+    offenders = {*missing, *foreign, *repeated}
     raise RewardContractError(
         f"the result has {len(got)} items for {len(wanted)} candidates, or not in their order:\n{listing(faults)}\n"
-        "Return one item per candidate, in the order of request.candidates."
+        "Return one item per candidate, in the order of request.candidates.",
+        trajectory_id=offenders.pop() if len(offenders) == 1 and not foreign else None,
     )
 
 
 def _is_item(item: object) -> bool:
     return isinstance(item, RewardCandidateResult)
-
-
-def _hashable(trajectory_id: object) -> object:
-    return trajectory_id if isinstance(trajectory_id, str) else describe(trajectory_id)
 
 
 def _check_types(ids: list[str], results: list[Any]) -> None:

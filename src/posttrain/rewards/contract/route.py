@@ -61,7 +61,7 @@ def route(
     }
     return RewardProviderSpec(
         factory=partial(_Routed, key, dict(specs), shared),
-        revision=revision or ",".join(f"{name}={specs[name].revision}" for name in names),
+        revision=",".join(f"{name}={specs[name].revision}" for name in names) if revision is None else revision,
         terms=(shared,),
         needs=tuple(need for need in CANONICAL_INPUTS if any(need in spec.needs for spec in specs.values())),
         diagnostics=[f"{name}.{diagnostic}" for name in names for diagnostic in (SCORE, *specs[name].diagnostics)],
@@ -136,7 +136,7 @@ class _Routed:
         try:
             result = provider.evaluate(inner)
             check_result(spec, inner, result)
-        except RewardContractError as error:
+        except Exception as error:
             error.add_note(f"scored by the route's entry {name!r}")
             raise
         items = tuple([self._renamed(name, spec.terms[0], item) for item in result.items])

@@ -70,12 +70,16 @@ class MetricContribution(msgspec.Struct, frozen=True, gc=False):
     @property
     def is_sound(self) -> bool:
         """Whether the fields are what the constructors make; one made by hand may be anything."""
-        parts = (*self.numerator, *self.weight)
-        return (
-            all(type(part) is float and isfinite(part) for part in parts)
-            and (self.kind == "mean") == bool(self.weight)
-            and (self.kind in {"mean", "total"} or (self.kind in {"minimum", "maximum"} and len(self.numerator) == 1))
-        )
+        if type(self.numerator) is not tuple or type(self.weight) is not tuple:
+            return False
+        if not all(type(part) is float and isfinite(part) for part in (*self.numerator, *self.weight)):
+            return False
+        if self.kind == "mean":
+            # Of exact parts the first is the sum itself, rounded.
+            return bool(self.weight) and self.weight[0] > 0 and exact_sum(self.weight) == self.weight
+        if self.weight:
+            return False
+        return self.kind == "total" or (self.kind in ("minimum", "maximum") and len(self.numerator) == 1)
 
     def merge(self, other: Self) -> MetricContribution:
         """Both together.

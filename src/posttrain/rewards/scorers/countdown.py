@@ -69,7 +69,8 @@ def _task(reference: object) -> tuple[Sequence[int], int]:
         raise RewardContractError(
             f'countdown expects a reference {{"numbers": [...], "target": n}}, got {describe(reference)}'
         )
-    numbers, target = reference.get("numbers"), reference.get("target")
+    numbers: Any = reference.get("numbers")
+    target: Any = reference.get("target")
     faults = _number_faults(numbers)
     if type(target) is not int:
         faults.append(f"target: expected a whole number, got {describe(target)}")

@@ -80,7 +80,7 @@ def bind(trajectories: list[Trajectory], selection: Selection, group_size: int) 
             contexts = [_context(spec.needs, inputs, number) for spec in specs]
         except RewardContractError as error:
             error.group_id = group_id
-            faults.append(error)
+            faults += _unfreezable(group_id, inputs, number) or [error]
             continue
         requests = tuple([RewardGroupRequest(group_id, members, context) for context in contexts])
         groups.append(BoundGroup(group_id, requests))
@@ -191,8 +191,23 @@ def _context(needs: tuple[str, ...], inputs: dict[str, list[Any]], number: int) 
     )
 
 
+def _unfreezable(group_id: str, inputs: dict[str, list[Any]], number: int) -> list[RewardContractError]:
+    """One error for each of a group's inputs that can't be frozen: the first context that failed knows only one."""
+    faults = []
+    for need, values in inputs.items():
+        try:
+            freeze(values[number], need)
+        except RewardContractError as error:
+            error.group_id = group_id
+            faults.append(error)
+    return faults
+
+
 def _together(faults: list[RewardContractError]) -> RewardContractError:
     if len(faults) == 1:
         return faults[0]
     lines = "\n".join(f"group {fault.group_id!r}: {fault.message}" for fault in faults[:20])
-    return RewardContractError(f"{len(faults)} groups have inputs that can't be frozen:\n{lines}")
+    groups = {fault.group_id for fault in faults}
+    return RewardContractError(
+        f"{len(faults)} inputs can't be frozen:\n{lines}", group_id=groups.pop() if len(groups) == 1 else None
+    )

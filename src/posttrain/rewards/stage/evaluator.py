@@ -18,7 +18,7 @@ from posttrain.rewards.stage.bind import BoundGroup
 from posttrain.rewards.stage.boundary import GroupScores, evaluate_group
 from posttrain.rewards.stage.prepare import PreparedProvider, Selection, construct
 
-__all__ = ["GroupEvaluation", "GroupEvaluator", "InProcessEvaluator"]
+__all__ = ["GroupEvaluation", "GroupEvaluator", "InProcessEvaluator", "opened"]
 
 GroupEvaluation: TypeAlias = tuple[GroupScores, ...] | RewardUnavailableError
 """One `GroupScores` per selected provider, in their order; or why the group could not be scored."""
@@ -39,6 +39,11 @@ class GroupEvaluator(Protocol):
         """
         ...
 
+    @property
+    def groups_in_flight(self) -> int:
+        """How many groups it takes to keep it busy: callers that feed it in stretches go by this."""
+        ...
+
     def open(self) -> None:
         """Open managed providers, once per process that runs them. Opening twice is no error."""
         ...
@@ -54,6 +59,27 @@ class GroupEvaluator(Protocol):
     def close(self) -> None:
         """Close what `open` opened. Closing twice is no error."""
         ...
+
+
+def opened(providers: Sequence[PreparedProvider]) -> ExitStack:
+    """Open those of the providers that have a life; closing the stack closes them, the last opened first.
+
+    Raises:
+        RewardError: one failed to open; those before it are closed again.
+    """
+    with ExitStack() as stack:
+        for prepared in providers:
+            if isinstance(provider := prepared.provider, ManagedRewardProvider):
+                try:
+                    provider.open()
+                except Exception as error:
+                    failure = classified(error, provider=prepared.name)
+                    failure.add_note("while the provider was opened")
+                    if failure is error:
+                        raise
+                    raise failure from error
+                stack.callback(provider.close)
+        return stack.pop_all()
 
 
 @final
@@ -80,35 +106,27 @@ class InProcessEvaluator:
         declared = [each.spec.execution.groups_in_flight for each in self._prepared]
         self._limits = tuple(min(limit, groups_in_flight or limit) for limit in declared)
 
+    @property
+    def groups_in_flight(self) -> int:
+        """See `GroupEvaluator.groups_in_flight`: the largest of its providers' limits."""
+        return max(self._limits)
+
     def open(self) -> None:
         """See `GroupEvaluator.open`. When one provider fails to open, those before it are closed again."""
-        if self._opened is not None:
-            return
-        with ExitStack() as opened:
-            for prepared in self._prepared:
-                if isinstance(provider := prepared.provider, ManagedRewardProvider):
-                    try:
-                        provider.open()
-                    except Exception as error:
-                        failure = classified(error, provider=prepared.name)
-                        failure.add_note("while the provider was opened")
-                        if failure is error:
-                            raise
-                        raise failure from error
-                    opened.callback(provider.close)
-            self._opened = opened.pop_all()
+        if self._opened is None:
+            self._opened = opened(self._prepared)
 
     def evaluate(self, groups: Sequence[BoundGroup], *, collect_unavailable: bool) -> list[GroupEvaluation]:
         """See `GroupEvaluator.evaluate`."""
-        if max(self._limits) == 1:
+        if self.groups_in_flight == 1:
             return [self._serial(group, collect_unavailable=collect_unavailable) for group in groups]
         return self._concurrent(groups, collect_unavailable=collect_unavailable)
 
     def close(self) -> None:
         """See `GroupEvaluator.close`. Every provider is closed, the last opened first, even when one fails to."""
         if self._opened is not None:
-            opened, self._opened = self._opened, None
-            opened.close()
+            providers, self._opened = self._opened, None
+            providers.close()
 
     def _serial(self, group: BoundGroup, *, collect_unavailable: bool) -> GroupEvaluation:
         try:

@@ -9,7 +9,7 @@ from typing import Any, final
 
 import msgspec
 
-from posttrain.errors import RewardConfigError, describe, listing
+from posttrain.errors import RewardConfigError, describe, listing, text_of
 from posttrain.rewards.catalog.catalog import RewardCatalog
 from posttrain.rewards.catalog.identity import ProviderIdentity
 from posttrain.rewards.contract.provider import RewardProvider
@@ -51,9 +51,13 @@ def select(catalog: RewardCatalog, names: str | Sequence[str]) -> Selection:
     Raises:
         RewardConfigError: no name, an unknown one, one that stands twice, or a term that two of them declare.
     """
+    if not isinstance(names, Sequence):
+        raise RewardConfigError(f"reward: expected the name of a provider or a list of names, got {describe(names)}")
     chosen = (names,) if isinstance(names, str) else tuple(names)
     if not chosen:
         raise RewardConfigError("reward: expected the name of a provider or several, got none")
+    if strangers := [describe(name) for name in chosen if not isinstance(name, str)]:
+        raise RewardConfigError(f"reward: expected the names of providers, got {', '.join(strangers)}")
     faults = [f"provider {name!r} is selected twice" for name in sorted({n for n in chosen if chosen.count(n) > 1})]
     owner: dict[str, str] = {}
     faults += [
@@ -77,7 +81,7 @@ def construct(name: str, spec: RewardProviderSpec) -> PreparedProvider:
     try:
         provider: Any = spec.factory()
     except Exception as error:
-        failure = RewardConfigError(f"the factory raised {type(error).__name__}: {error}", provider=name)
+        failure = RewardConfigError(f"the factory raised {type(error).__name__}: {text_of(error)}", provider=name)
         failure.because_of(error)
         raise failure from error
     if faults := _provider_faults(provider):
@@ -86,6 +90,9 @@ def construct(name: str, spec: RewardProviderSpec) -> PreparedProvider:
 
 
 def _provider_faults(provider: Any) -> list[str]:
+    if inspect.iscoroutine(provider):
+        provider.close()
+        return ["it is a coroutine: write the factory as a plain function"]
     if isinstance(provider, type):
         return ["it is a class: the factory has to return an instance"]
     if any(isinstance(getattr(provider, legacy, None), str) for legacy in ("scope", "mode")):
@@ -104,6 +111,9 @@ def _provider_faults(provider: Any) -> list[str]:
     managed = [method for method in ("open", "close") if callable(getattr(provider, method, None))]
     if len(managed) == 1:
         faults.append(f"it has {managed[0]}() alone: a managed provider has both open() and close()")
+    # Called without await, an async one would do nothing, and say nothing.
+    waiting = [method for method in managed if inspect.iscoroutinefunction(getattr(provider, method))]
+    faults += [f"its {method} is async: write it as a plain function" for method in waiting]
     return faults
 
 

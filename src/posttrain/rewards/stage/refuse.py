@@ -47,10 +47,15 @@ def _faults(trajectories: Sequence[Any], group_size: int, needs: Sequence[str]) 
         yield _Fault(None, None, "expected at least one group, got no trajectories")
         return
     sound = []
+    sizes: Counter[str] = Counter()
     for index, each in enumerate(trajectories):
         if not isinstance(each, Trajectory):
             yield _Fault(None, None, f"[{index}]: expected a Trajectory, got {describe(each)}")
-        elif faults := list(_identity_faults(index, each)):
+            continue
+        if type(each.group_id) is str and each.group_id:
+            # A candidate without an id of its own is still one of its group.
+            sizes[each.group_id] += 1
+        if faults := list(_identity_faults(index, each)):
             yield from faults
         else:
             sound.append(each)
@@ -58,11 +63,16 @@ def _faults(trajectories: Sequence[Any], group_size: int, needs: Sequence[str]) 
     for trajectory_id, times in counts.items():
         if times > 1:
             yield _Fault(None, trajectory_id, f"stands {times} times in the batch; a trajectory id is unique over it")
-    groups: dict[str, list[Trajectory]] = {}
+    groups: dict[str, list[Trajectory]] = {group_id: [] for group_id in sizes}
     for each in sound:
-        groups.setdefault(each.group_id, []).append(each)
+        groups[each.group_id].append(each)
     for group_id, members in groups.items():
-        yield from _group_faults(group_id, members, group_size, needs)
+        if sizes[group_id] != group_size:
+            ids = ", ".join(repr(each.trajectory_id) for each in members[:8])
+            more = ", ..." if len(members) > 8 else ""
+            text = f"has {sizes[group_id]} candidates ({ids}{more}), expected {group_size}"
+            yield _Fault(group_id, None, text)
+        yield from _group_faults(group_id, members, needs)
 
 
 def _identity_faults(index: int, each: Trajectory) -> Iterator[_Fault]:
@@ -73,11 +83,7 @@ def _identity_faults(index: int, each: Trajectory) -> Iterator[_Fault]:
             yield _Fault(None, name or None, f"[{index}]: {field} has to be a filled string, got {describe(value)}")
 
 
-def _group_faults(group_id: str, members: list[Trajectory], group_size: int, needs: Sequence[str]) -> Iterator[_Fault]:
-    if len(members) != group_size:
-        ids = ", ".join(repr(each.trajectory_id) for each in members[:8])
-        more = ", ..." if len(members) > 8 else ""
-        yield _Fault(group_id, None, f"has {len(members)} candidates ({ids}{more}), expected {group_size}")
+def _group_faults(group_id: str, members: list[Trajectory], needs: Sequence[str]) -> Iterator[_Fault]:
     for each in members:
         for text in _record_faults(each):
             yield _Fault(group_id, each.trajectory_id, text)

@@ -1,0 +1,63 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The commands, and what a failure of each means to the shell."""
+
+from __future__ import annotations
+
+import sys
+from typing import Annotated
+
+import typer
+
+from posttrain import __version__
+from posttrain.cli.exits import exit_code, failure_text
+from posttrain.cli.init_provider import InitProviderOptions, init_provider
+from posttrain.cli.options import command_of
+from posttrain.cli.providers import ProvidersOptions, providers
+from posttrain.cli.score import score
+from posttrain.cli.score_options import ScoreOptions
+from posttrain.errors import RewardError
+
+__all__ = ["app", "main"]
+
+app = typer.Typer(
+    name="posttrain",
+    help="Execute rewards for online RL post-training: whole groups in, exact advantages out, or nothing at all.",
+    no_args_is_help=True,
+    pretty_exceptions_enable=False,
+    add_completion=False,
+    rich_markup_mode="rich",
+    context_settings={"help_option_names": ["-h", "--help"]},
+    epilog="Exit codes: 0 done; 2 bad usage or set-up; 3 a contract was broken; 4 an outside service failed.",
+)
+app.command(name="score")(command_of(ScoreOptions, score))
+app.command(name="providers")(command_of(ProvidersOptions, providers))
+app.command(name="init-provider")(command_of(InitProviderOptions, init_provider))
+
+
+def _version(wanted: bool) -> None:  # noqa: FBT001  # the shape that typer calls
+    if wanted:
+        typer.echo(f"posttrain {__version__}")
+        raise typer.Exit
+
+
+@app.callback()
+def _root(
+    *,
+    version: Annotated[
+        bool, typer.Option("--version", callback=_version, is_eager=True, help="Print the version and exit.")
+    ] = False,
+) -> None:
+    del version
+
+
+def main() -> None:
+    """Run the command line; a failure of Posttrain's is one message on standard error and its own exit code."""
+    try:
+        app()
+    except RewardError as error:
+        sys.stderr.write(f"{failure_text(error)}\n")
+        sys.exit(exit_code(error))
+    except BrokenPipeError:
+        # Whoever read our output has enough of it; there is nobody left to tell.
+        sys.stderr.close()
+        sys.exit(141)

@@ -1,0 +1,100 @@
+# SPDX-License-Identifier: Apache-2.0
+"""`posttrain score`: saved rollouts in; scores, advantages and a report out."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from time import perf_counter
+
+from rich.console import Console
+
+from posttrain.cli.importing import importable_from_here
+from posttrain.cli.progress import progress_bar
+from posttrain.cli.score_options import ScoreOptions
+from posttrain.cli.tables import explanation_tables, report_table, scores_table
+from posttrain.errors import RewardConfigError
+from posttrain.rewards import RewardWorker
+from posttrain.rollouts.grouping import parse_grouping
+from posttrain.rollouts.source import RolloutSource
+from posttrain.runs.offline import explain, load_failed_request, replay, score_file
+from posttrain.runs.offline.failure import keeping_failed_request
+
+__all__ = ["score"]
+
+
+def score(options: ScoreOptions) -> None:
+    """Score saved rollouts, whole groups at a time: scores, advantages and a report.
+
+    Example: posttrain score rollouts.jsonl --reward gsm8k --group-size 4 --reference-column answer --out scored.jsonl
+    """
+    importable_from_here()
+    if options.replay is not None:
+        _replay(options.replay, options.catalog)
+        return
+    rollouts, rewards, group_size = options.required()
+    worker = RewardWorker(
+        catalog=options.catalog,
+        reward=rewards,
+        group_size=group_size,
+        weights=options.weights(),
+        namespace=options.namespace,
+        estimator=options.estimator,
+        on_unavailable=options.on_unavailable,
+        max_dropped_fraction=options.max_dropped_fraction,
+        groups_in_flight=options.groups_in_flight,
+    )
+    selection = worker.stage.selection
+    needs = sorted({need for spec in selection.specs for need in spec.needs})
+    source = RolloutSource(rollouts, options.columns(), parse_grouping(options.group_by), needs=needs)
+    with worker, keeping_failed_request(selection, options.catalog, _failed_request_file(options.out)):
+        if options.explain is not None:
+            _explain(worker, source, options.explain)
+        else:
+            _score(worker, source, options)
+
+
+def _score(worker: RewardWorker, source: RolloutSource, options: ScoreOptions) -> None:
+    started = perf_counter()
+    with progress_bar(_size(source.path)) as watch:
+        scores = score_file(
+            worker.stage,
+            source,
+            out=options.out,
+            metrics=options.metrics,
+            resume=options.resume,
+            restart=options.restart,
+            watch=watch,
+        )
+    console = Console()
+    console.print(report_table(scores.report))
+    if scores.resumed_groups:
+        console.print(f"{scores.resumed_groups:,} groups were scored by the interrupted run", highlight=False)
+    where = f", written to {', '.join(map(str, scores.written))}" if scores.written else ""
+    console.print(f"done in {perf_counter() - started:.1f} s{where}", markup=False, highlight=False, soft_wrap=True)
+
+
+def _explain(worker: RewardWorker, source: RolloutSource, trajectory_id: str) -> None:
+    explanation = explain(worker.stage, source, trajectory_id)
+    console = Console()
+    for table in explanation_tables(explanation, worker.stage.estimator):
+        console.print(table, markup=False)
+
+
+def _replay(file: Path, catalog: str | None) -> None:
+    record = load_failed_request(file)
+    console = Console()
+    console.print(f"recorded: {record.error}", markup=False, highlight=False, soft_wrap=True)
+    scores = replay(record, catalog=catalog)
+    console.print(scores_table(scores), markup=False)
+    console.print(f"{record.provider} now scores group {record.group_id}", markup=False, highlight=False)
+
+
+def _failed_request_file(out: Path | None) -> Path:
+    return Path("failed-request.json") if out is None else out.with_name(f"{out.name}.failed-request.json")
+
+
+def _size(path: Path) -> int:
+    try:
+        return path.stat().st_size
+    except OSError as error:
+        raise RewardConfigError(f"{path} can't be read: {error.strerror or error}") from error

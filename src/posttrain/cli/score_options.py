@@ -1,0 +1,188 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The options of `posttrain score`, each with the key of a run's config that it stands for."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Annotated, Final, Literal
+
+import typer
+
+from posttrain.cli.options import flag
+from posttrain.errors import RewardConfigError
+from posttrain.rollouts.columns import RolloutColumns
+
+__all__ = ["ScoreOptions"]
+
+_SCORING: Final = "Scoring"
+_COLUMNS: Final = "Columns of the rollouts"
+_OUTPUT: Final = "Output"
+_LOOKING: Final = "Looking closely"
+
+_Estimator = Literal["group_norm", "group_mean", "leave_one_out", "group_mean_batch_std"]
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ScoreOptions:
+    """What the user asked for."""
+
+    rollouts: Annotated[
+        Path | None, typer.Argument(help="JSONL, a row per candidate or per group; .gz and .zst too. (rl.data.path)")
+    ] = None
+    reward: Annotated[
+        list[str] | None, flag("--reward", "Provider to score with; again for several. (rl.reward)", _SCORING)
+    ] = None
+    catalog: Annotated[
+        str | None,
+        flag("--catalog", "Your providers, package.module:factory or file.py:factory. (rl.reward_catalog)", _SCORING),
+    ] = None
+    group_size: Annotated[
+        int | None, flag("--group-size", "Candidates per group. (rl.group_size)", _SCORING, min=1)
+    ] = None
+    weight: Annotated[
+        list[str] | None,
+        flag(
+            "--weight",
+            "Weight of a term in the final reward, 1 where none is given; again for several. (rl.reward_stage.weights)",
+            _SCORING,
+            metavar="TERM=NUMBER",
+        ),
+    ] = None
+    estimator: Annotated[_Estimator, flag("--estimator", "Of the advantage. (rl.reward_stage.estimator)", _SCORING)] = (
+        "group_norm"
+    )
+    namespace: Annotated[Literal["train", "val"], flag("--namespace", "Of the metrics.", _SCORING)] = "train"
+    on_unavailable: Annotated[
+        Literal["fail", "drop_group"],
+        flag(
+            "--on-unavailable",
+            "What to do when an outside service can't answer. (rl.reward_stage.on_unavailable)",
+            _SCORING,
+        ),
+    ] = "fail"
+    max_dropped_fraction: Annotated[
+        float,
+        flag(
+            "--max-dropped-fraction",
+            "Share of dropped groups that is still accepted. (rl.reward_stage.max_dropped_fraction)",
+            _SCORING,
+            min=0.0,
+            max=1.0,
+        ),
+    ] = 0.1
+    groups_in_flight: Annotated[
+        int | None,
+        flag(
+            "--groups-in-flight",
+            "Lower than the providers declare. (rl.reward_stage.groups_in_flight)",
+            _SCORING,
+            min=1,
+        ),
+    ] = None
+    group_by: Annotated[
+        str | None,
+        flag(
+            "--group-by",
+            "For files without group ids: rows with equal columns, or every N rows, are a group.",
+            _COLUMNS,
+            metavar="COL,...|consecutive:N",
+        ),
+    ] = None
+    group_id_column: Annotated[
+        str, flag("--group-id-column", "What the rows of a group share. (rl.data.group_id_column)", _COLUMNS)
+    ] = "group_id"
+    trajectory_id_column: Annotated[
+        str, flag("--trajectory-id-column", "Identity of a candidate. (rl.data.trajectory_id_column)", _COLUMNS)
+    ] = "trajectory_id"
+    prompt_column: Annotated[str, flag("--prompt-column", "Any JSON. (rl.data.prompt_column)", _COLUMNS)] = "prompt"
+    completion_column: Annotated[
+        str, flag("--completion-column", "Text of one candidate. (rl.data.completion_column)", _COLUMNS)
+    ] = "completion"
+    completions_column: Annotated[
+        str, flag("--completions-column", "A list: the row is a group. (rl.data.completions_column)", _COLUMNS)
+    ] = "completions"
+    reference_column: Annotated[str, flag("--reference-column", "Any JSON. (rl.data.response_column)", _COLUMNS)] = (
+        "reference"
+    )
+    finish_reason_column: Annotated[
+        str, flag("--finish-reason-column", "The engine's verdict. (rl.data.finish_reason_column)", _COLUMNS)
+    ] = "finish_reason"
+    completion_token_count_column: Annotated[
+        str, flag("--completion-token-count-column", "Tokens. (rl.data.completion_token_count_column)", _COLUMNS)
+    ] = "completion_token_count"  # noqa: S105  # tokens of a text, no secret
+    out: Annotated[
+        Path | None, flag("--out", "Scored rows, a JSON line a candidate; NAME.identity.json beside it.", _OUTPUT)
+    ] = None
+    metrics: Annotated[Path | None, flag("--metrics", "Default: metrics.json beside --out.", _OUTPUT)] = None
+    resume: Annotated[
+        bool, flag("--resume", "Go on with an interrupted run, under the same identity only.", _OUTPUT)
+    ] = False
+    restart: Annotated[bool, flag("--restart", "Throw an interrupted run away.", _OUTPUT)] = False
+    explain: Annotated[
+        str | None,
+        flag(
+            "--explain",
+            "Show one candidate with what the provider saw and returned.",
+            _LOOKING,
+            metavar="TRAJECTORY_ID",
+        ),
+    ] = None
+    replay: Annotated[Path | None, flag("--replay", "Run a kept failing request again.", _LOOKING, metavar="FILE")] = (
+        None
+    )
+
+    def columns(self) -> RolloutColumns:
+        """The columns of the rollouts."""
+        return RolloutColumns(
+            group_id=self.group_id_column,
+            trajectory_id=self.trajectory_id_column,
+            prompt=self.prompt_column,
+            completion=self.completion_column,
+            completions=self.completions_column,
+            reference=self.reference_column,
+            finish_reason=self.finish_reason_column,
+            completion_token_count=self.completion_token_count_column,
+        )
+
+    def weights(self) -> dict[str, float]:
+        """The ``TERM=NUMBER`` texts as weights.
+
+        Raises:
+            RewardConfigError: naming every text that is none, and every term that stands twice.
+        """
+        weights: dict[str, float] = {}
+        faults = []
+        for text in self.weight or []:
+            term, _, number = text.partition("=")
+            value = _number(number)
+            if not term or value is None:
+                faults.append(f"--weight {text}: expected TERM=NUMBER, for example length=-0.1")
+            elif term in weights:
+                faults.append(f"--weight {text}: the term stands twice")
+            else:
+                weights[term] = value
+        if faults:
+            raise RewardConfigError("\n".join(faults))
+        return weights
+
+    def required(self) -> tuple[Path, list[str], int]:
+        """Rollouts, rewards and group size.
+
+        Raises:
+            RewardConfigError: naming every one that is missing.
+        """
+        if self.rollouts is None or not self.reward or self.group_size is None:
+            given = {"ROLLOUTS": self.rollouts, "--reward": self.reward, "--group-size": self.group_size}
+            missing = ", ".join(name for name, value in given.items() if not value)
+            raise RewardConfigError(
+                f"{missing} missing; for example: posttrain score rollouts.jsonl --reward gsm8k --group-size 4"
+            )
+        return self.rollouts, self.reward, self.group_size
+
+
+def _number(text: str) -> float | None:
+    try:
+        return float(text)
+    except ValueError:
+        return None

@@ -1,0 +1,186 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Score a file of rollouts: group after group, in flat memory, durable, and resumable under the same identity."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import ExitStack
+from itertools import islice
+from pathlib import Path
+from time import perf_counter
+from typing import Any, Final, final
+
+import msgspec
+
+from posttrain.errors import RewardConfigError
+from posttrain.rewards.metrics.report import RewardReport
+from posttrain.rewards.stage.annotate import annotate_groups
+from posttrain.rewards.stage.stage import EvaluatedGroups, RewardStage
+from posttrain.rollouts.atomic import write_atomically
+from posttrain.rollouts.journal import Journal
+from posttrain.rollouts.source import START, Position, RolloutGroup, RolloutSource
+from posttrain.runs.offline.batch_pass import annotated_rows
+from posttrain.runs.offline.record import encode_rows, json_bytes, provenance
+
+__all__ = ["FileScores", "Progress", "score_file"]
+
+_CHECKPOINT_SECONDS: Final = 1.0
+_CHUNK_SECONDS: Final = 0.25
+_MOST_CANDIDATES: Final = 2048
+
+
+@final
+class Progress(msgspec.Struct, frozen=True):
+    """How far a run has come."""
+
+    consumed: int
+    """Bytes of the rollout file that were read, compressed ones where it is compressed."""
+    groups: int
+    """Groups that are scored or dropped, an earlier run's included."""
+    candidates: int
+
+
+@final
+class FileScores(msgspec.Struct, frozen=True, kw_only=True):
+    """What scoring a file gave."""
+
+    report: RewardReport
+    resumed_groups: int = 0
+    """Groups that an earlier, interrupted run had scored."""
+    written: tuple[Path, ...] = ()
+    """The files that were written: scored rows, metrics, identity; none without an output."""
+
+
+@final
+class _State(msgspec.Struct, frozen=True):
+    """What a checkpoint holds beside the rows."""
+
+    position: Position
+    report: RewardReport
+
+
+def score_file(
+    stage: RewardStage,
+    source: RolloutSource,
+    *,
+    out: Path | None = None,
+    metrics: Path | None = None,
+    resume: bool = False,
+    restart: bool = False,
+    watch: Callable[[Progress], None] | None = None,
+) -> FileScores:
+    """Score every group of `source`; with `out`, write the rows, the metrics and the identity.
+
+    Each group whose rows stand together is scored and let go, so memory does not grow with the file. A group's
+    advantages do not depend on the rest of the file, but for an estimator over the batch: there the whole file is the
+    batch, and a second pass over the scored rows annotates them. The ceiling on dropped groups is held against the
+    whole file, at its end.
+
+    Args:
+        stage: the stage, of a `RewardWorker`.
+        source: the rollouts.
+        out: the scored file, a JSON line a candidate; written beside itself and renamed when whole.
+        metrics: the metrics file; ``metrics.json`` beside `out` by default.
+        resume: go on with an interrupted run of the same identity, rollouts, columns and grouping; begin when there is
+            none.
+        restart: throw an interrupted run away.
+        watch: told after every stretch of groups.
+
+    Raises:
+        RewardConfigError: an interrupted run is there and neither `resume` nor `restart` is asked for; what it was run
+            with differs; the file system refuses.
+        RewardContractError: rows, the provider or its results are at fault. What was scored before stays resumable.
+        RewardUnavailableError: an outside service could not answer, or too many groups were dropped.
+    """
+    with ExitStack() as held:
+        header, journal, state = None, None, None
+        if out is not None:
+            header = provenance(stage, source)
+            journal = held.enter_context(_journal(out, header, resume=resume, restart=restart))
+            state = _recorded(journal)
+        start = state.position if state is not None else START
+        report = state.report if state is not None else RewardReport(namespace=stage.namespace)
+        if journal is None or not journal.is_finished:
+            report = _score_groups(stage, source, start, report, journal, watch)
+        stage.check_dropped(report)
+        written: tuple[Path, ...] = ()
+        if out is not None and journal is not None and header is not None:
+            written = _publish(stage, report, journal, header, out, metrics or out.with_name("metrics.json"))
+        return FileScores(report=report, resumed_groups=start.groups, written=written)
+
+
+def _journal(out: Path, header: dict[str, Any], *, resume: bool, restart: bool) -> Journal:
+    if resume and restart:
+        raise RewardConfigError(
+            "--resume goes on with an interrupted run and --restart throws it away: give one of them"
+        )
+    found = Journal.resume(out, header) if resume else None
+    return found if found is not None else Journal.begin(out, header, overwrite=restart)
+
+
+def _recorded(journal: Journal) -> _State | None:
+    if journal.state is None:
+        return None
+    try:
+        return msgspec.convert(journal.state, _State)
+    except msgspec.ValidationError as error:
+        raise RewardConfigError(f"{journal!r} holds no state of this command: {error}") from error
+
+
+def _score_groups(
+    stage: RewardStage,
+    source: RolloutSource,
+    start: Position,
+    report: RewardReport,
+    journal: Journal | None,
+    watch: Callable[[Progress], None] | None,
+) -> RewardReport:
+    position, saved_at = start, perf_counter()
+    for chunk, evaluated in _evaluated_chunks(stage, source.groups(start)):
+        report = report.merge(evaluated.report)
+        position = chunk[-1].end
+        if journal is not None:
+            outcomes = evaluated.outcomes
+            if not stage.estimator.over_batch:
+                outcomes = tuple(annotate_groups(outcomes, stage.estimator, 1.0))
+            journal.append(bytes(encode_rows(outcomes)))
+            if perf_counter() - saved_at >= _CHECKPOINT_SECONDS:
+                journal.checkpoint(msgspec.to_builtins(_State(position, report)))
+                saved_at = perf_counter()
+        if watch is not None:
+            watch(Progress(chunk[-1].progress, report.group_count, report.candidate_count))
+    if journal is not None:
+        journal.checkpoint(msgspec.to_builtins(_State(position, report)))
+    return report
+
+
+def _evaluated_chunks(
+    stage: RewardStage, groups: Iterator[RolloutGroup]
+) -> Iterator[tuple[list[RolloutGroup], EvaluatedGroups]]:
+    """Stretches of groups with their scores: long enough to keep the provider busy, short enough to save often."""
+    smallest = max(1, 4 * stage.evaluator.groups_in_flight) if stage.evaluator.groups_in_flight > 1 else 1
+    largest = max(smallest, _MOST_CANDIDATES // stage.group_size)
+    size = smallest
+    while chunk := list(islice(groups, size)):
+        started = perf_counter()
+        evaluated = stage.evaluate([each for group in chunk for each in group.trajectories])
+        yield chunk, evaluated
+        took = perf_counter() - started
+        size = min(largest, size * 2) if took < _CHUNK_SECONDS else max(smallest, size // 2)
+
+
+def _publish(
+    stage: RewardStage, report: RewardReport, journal: Journal, header: dict[str, Any], out: Path, metrics: Path
+) -> tuple[Path, ...]:
+    """The scored rows come last: where they are, the rest is too."""
+    identity = out.with_name(f"{out.name.removesuffix('.jsonl')}.identity.json")
+    write_atomically(identity, json_bytes(header))
+    write_atomically(metrics, json_bytes(report.metrics()))
+    if stage.estimator.over_batch and not journal.is_finished:
+        write_atomically(
+            out, annotated_rows(journal.rows(), stage.estimator, stage.estimator.batch_scale(report.final))
+        )
+        journal.discard()
+    else:
+        journal.finish()
+    return out, metrics, identity
