@@ -96,6 +96,7 @@ def score_file(
         header, journal, state = None, None, None
         if out is not None:
             header = provenance(stage, source)
+            _make_folder(out.parent)
             journal = held.enter_context(_journal(out, header, resume=resume, restart=restart))
             state = _recorded(journal)
         start = state.position if state is not None else START
@@ -107,6 +108,13 @@ def score_file(
         if out is not None and journal is not None and header is not None:
             written = _publish(stage, report, journal, header, out, metrics or out.with_name("metrics.json"))
         return FileScores(report=report, resumed_groups=start.groups, written=written)
+
+
+def _make_folder(folder: Path) -> None:
+    try:
+        folder.mkdir(parents=True, exist_ok=True)
+    except OSError as error:
+        raise RewardConfigError(f"the folder {folder} can't be made: {error.strerror or error}") from error
 
 
 def _journal(out: Path, header: dict[str, Any], *, resume: bool, restart: bool) -> Journal:
