@@ -4,20 +4,32 @@
 from __future__ import annotations
 
 import json
+import math
 from collections import OrderedDict
 from collections.abc import Iterator, Mapping
+from decimal import Decimal
+from fractions import Fraction
 from types import MappingProxyType
 from typing import Any
 
+import numpy as np
 from hypothesis import strategies as st
 
+from posttrain.rewards.contract.result import RewardCandidateResult, RewardGroupResult, RewardProviderResult
+from posttrain.rewards.metrics.contribution import MetricContribution
+
 __all__ = [
+    "NO_SCORES",
     "canonical_text",
     "changed_in_one_place",
+    "contributions",
     "finite_floats",
+    "group_results",
     "json_scalars",
     "json_values",
     "plain",
+    "provider_results",
+    "scores",
     "shuffled",
     "text",
     "weights",
@@ -138,3 +150,102 @@ def shuffled(draw: st.DrawFn, value: Any) -> Any:
         items = [draw(shuffled(item)) for item in value]
         return tuple(items) if draw(st.booleans()) else items
     return value
+
+
+NO_SCORES: tuple[Any, ...] = (
+    None,
+    True,
+    False,
+    math.nan,
+    math.inf,
+    -math.inf,
+    "0.5",
+    "",
+    b"1",
+    1j,
+    10**400,
+    [0.5],
+    (0.5,),
+    {"task": 0.5},
+    Decimal(1),
+    np.float64("nan"),
+    np.float32("inf"),
+    np.True_,
+    np.str_("0.5"),
+    np.array([0.25]),
+    np.array([]),
+    np.array(True),
+    np.array(math.nan),
+    np.ma.masked,
+    np.timedelta64(5, "ns"),
+)
+"""Values that are not one real finite number, though some library or language takes each of them for one."""
+
+scores = st.one_of(
+    finite_floats,
+    st.integers(-(10**6), 10**6),
+    finite_floats.map(np.float64),
+    st.sampled_from([np.float32(0.1), np.float16(0.5), np.int64(-7), np.uint8(255), np.array(0.25), Fraction(1, 4)]),
+)
+"""Values that are one real finite number, as a Python or numpy scalar or a 0-d array."""
+
+contributions = st.builds(
+    lambda make, value: make(value),
+    st.sampled_from([MetricContribution.mean, MetricContribution.total, MetricContribution.maximum]),
+    st.integers(-9, 9).map(float),
+)
+"""Diagnostics as the constructors make them."""
+
+
+@st.composite
+def provider_results(draw: st.DrawFn, terms: tuple[str, ...], diagnostics: tuple[str, ...]) -> Any:
+    """What a provider may say of one candidate: by chance exactly what is declared, else more, less or something else.
+
+    One kind of contribution for each diagnostic is not enforced either.
+    """
+    if draw(st.integers(0, 9)) == 0:
+        return draw(st.sampled_from([None, 0.5, {"task": 0.5}, (), RewardProviderResult]))
+    names = st.sampled_from([*terms, "extra", 1, None])
+    value = st.one_of(scores, scores, scores, st.sampled_from(NO_SCORES))
+    exact = {term: draw(value) for term in terms}
+    rows: st.SearchStrategy[Any] = st.one_of(
+        st.just(exact),
+        st.just(exact),
+        st.just(dict(reversed(exact.items()))),
+        st.dictionaries(names, value, max_size=3),
+        st.sampled_from([None, (), 0.5, "task"]),
+    )
+    extra = st.one_of(contributions, contributions, st.sampled_from([None, 0.5, MetricContribution("mean", (1.0,))]))
+    notes: st.SearchStrategy[Any] = st.one_of(
+        st.just({}),
+        st.just({}),
+        st.dictionaries(st.sampled_from([*diagnostics, "extra"]), extra, max_size=2),
+        st.sampled_from([None, (), 0.5, np.array([1.0, 2.0])]),
+    )
+    return RewardProviderResult(draw(rows), draw(notes))
+
+
+@st.composite
+def group_results(
+    draw: st.DrawFn, ids: tuple[str, ...], terms: tuple[str, ...], diagnostics: tuple[str, ...]
+) -> RewardGroupResult:
+    """What a provider may return for the group ``g`` of these candidates: by chance exactly right, mostly not quite."""
+    shown: list[Any] = list(ids)
+    if draw(st.integers(0, 3)) == 0:
+        shown = draw(st.lists(st.sampled_from([*ids, "stranger", None, 1, np.str_(ids[0])]), max_size=len(ids) + 1))
+    anything = provider_results(terms, diagnostics)
+    value = draw(st.sampled_from([finite_floats, scores]))
+    right = st.builds(RewardProviderResult, st.fixed_dictionaries(dict.fromkeys(terms, value)))
+    results = [draw(right) for _ in shown]
+    match draw(st.sampled_from(["right", "one value", "one with diagnostics", "one of anything", "all of anything"])):
+        case "one value" if results:
+            at, wrong = draw(st.integers(0, len(results) - 1)), draw(st.sampled_from([math.nan, math.inf, *NO_SCORES]))
+            results[at] = RewardProviderResult({**results[at].terms, draw(st.sampled_from(terms)): wrong})
+        case "one with diagnostics" if results:
+            at, name = draw(st.integers(0, len(results) - 1)), draw(st.sampled_from([*diagnostics, "extra"]))
+            results[at] = RewardProviderResult(results[at].terms, {name: draw(contributions)})
+        case "one of anything" if results:
+            results[draw(st.integers(0, len(results) - 1))] = draw(anything)
+        case "all of anything":
+            results = [draw(anything) for _ in shown]
+    return RewardGroupResult("g", tuple(map(RewardCandidateResult, shown, results)))

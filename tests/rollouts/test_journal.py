@@ -15,7 +15,7 @@ import pytest
 from posttrain.errors import RewardConfigError, RewardContractError
 from posttrain.rollouts.journal import Journal
 
-HEADER: dict[str, Any] = {"identity": {"gsm8k": "ab"}, "columns": ["a", "b"], "group_size": 4}
+HEADER: dict[str, Any] = {"same": [1], "identity": {"gsm8k": "ab"}, "columns": ["a", "b"], "group_size": 4}
 
 
 @pytest.fixture
@@ -129,6 +129,18 @@ def test_discarding(target: Path) -> None:
     assert names(target) == {"scored.jsonl"}
 
 
+def test_discarding_what_is_finished_but_for_its_journal(target: Path) -> None:
+    """Then only the journal goes: the target is complete and stays."""
+    unfinished(target, b"one\n")
+    (target.parent / ".scored.jsonl.partial").rename(target)
+    target.write_bytes(b"one\n")
+    journal = Journal.resume(target, HEADER)
+    assert journal is not None
+    journal.discard()
+    assert target.read_bytes() == b"one\n"
+    assert names(target) == {"scored.jsonl"}
+
+
 def test_unfinished_work_is_not_overwritten_by_chance(target: Path) -> None:
     """Beginning anew beside unfinished work is refused and leaves it; asked for, it replaces it."""
     unfinished(target, b"one\n")
@@ -164,7 +176,12 @@ def test_an_empty_partial_is_taken_over(target: Path) -> None:
 def test_another_header_is_refused(target: Path) -> None:
     """Every field that differs is named with both values, nested ones by their path; the work stays."""
     unfinished(target, b"one\n")
-    header: dict[str, Any] = {"identity": {"gsm8k": "cd", "new": None}, "columns": ["a", "c"], "weights": 1.0}
+    header: dict[str, Any] = {
+        "same": [1],
+        "identity": {"gsm8k": "cd", "new": None},
+        "columns": ["a", "c"],
+        "weights": 1.0,
+    }
     with pytest.raises(RewardConfigError, match="was begun under other settings") as caught:
         Journal.resume(target, header)
     assert caught.value.message.splitlines()[1:] == [
@@ -206,6 +223,16 @@ def test_a_damaged_journal_is_refused(target: Path, damage: bytes) -> None:
     with pytest.raises(RewardConfigError, match=r"\.scored\.jsonl\.journal is damaged: .*start over without --resume"):
         Journal.resume(target, HEADER)
     assert journal.read_bytes() == damage
+
+
+def test_a_journal_that_can_not_be_read_is_refused(target: Path) -> None:
+    """What the file system says about a journal is passed on."""
+    unfinished(target, b"one\n")
+    journal = target.parent / ".scored.jsonl.journal"
+    journal.unlink()
+    journal.mkdir()
+    with pytest.raises(RewardConfigError, match=r"can't read .*\.scored\.jsonl\.journal: Is a directory"):
+        Journal.resume(target, HEADER)
 
 
 def test_every_changed_byte_of_a_journal_is_noticed(target: Path) -> None:

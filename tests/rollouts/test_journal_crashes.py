@@ -147,8 +147,8 @@ from posttrain.rollouts.journal import Journal
 target = Path(sys.argv[1])
 with Journal.resume(target, "header") or Journal.begin(target, "header") as journal:
     print("begun", flush=True)
-    for at in range(journal.state or 0, 400):
-        for line in range(50):
+    for at in range(journal.state or 0, 4000):
+        for line in range(5):
             journal.append(b"%d %d %s\\n" % (at, line, b"x" * (at * 7919 % 1000)))
         journal.checkpoint(at + 1)
     journal.finish()
@@ -164,17 +164,16 @@ def test_kills_at_random_moments(quick_path: Path) -> None:
     subprocess.run([*command, str(calm)], check=True, capture_output=True)
     moments = random.Random(20)
     kills = 0
-    for _ in range(40):
+    for _ in range(12):
         with subprocess.Popen([*command, str(stormy)], stdout=subprocess.PIPE, stderr=subprocess.PIPE) as writer:
             assert writer.stdout is not None
             assert writer.stdout.readline() == b"begun\n"
-            time.sleep(moments.uniform(0, 0.05))
+            time.sleep(moments.uniform(0, 0.03))
             writer.kill()
             writer.communicate()
         kills += writer.returncode != 0
-        if writer.returncode == 0:
-            break
     subprocess.run([*command, str(stormy)], check=True, capture_output=True)
-    assert kills >= 5
+    # The whole work takes longer than the moments before all kills together.
+    assert kills >= 8
     assert stormy.read_bytes() == calm.read_bytes()
     assert [each.name for each in stormy.parent.iterdir()] == ["out"]

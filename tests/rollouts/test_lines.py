@@ -201,13 +201,43 @@ def test_the_limit_counts_the_line_end(rows: WriteRows, longest: int) -> None:
 class TestRepeatedKeys:
     """A key that counts may stand only once in a row."""
 
-    def test_refused(self, rows: WriteRows) -> None:
-        """A repeated key is named, also one with other than ASCII letters."""
-        path = rows('{"a": 1, "b": 2, "a": 3}', '{"é": 1, "é": 2}', r'{"\u00e9": 1, "\u00e9": 2}', '{"a": 1, "b": 2}')
-        texts = [value for _, value, _ in read(path, distinct=["a", "b", "é"])]
-        assert texts[0] == "<has the key 'a' more than once, so that it is open which counts; keep one>"
-        assert texts[1] == texts[2] == "<has the key 'é' more than once, so that it is open which counts; keep one>"
-        assert texts[3] == {"a": 1, "b": 2}
+    @pytest.mark.parametrize(
+        ("line", "keys"),
+        [
+            ('{"a": 1, "b": 2, "a": 3}', "'a'"),
+            ('{"a":1,"b":2,"a":3}', "'a'"),
+            ('{ "a" : 1, "a" : 1 }', "'a'"),
+            ('{"a": 1, "\\u0061": 2}', "'a'"),
+            ('{"é": 1, "é": 2}', "'é'"),
+            (r'{"\u00e9": 1, "\u00e9": 2}', "'é'"),
+            ('{"a": {"a": 1}, "é": 2, "a": 3, "é": 4}', "'a', 'é'"),
+            # The second "" takes the five bytes that the spaces of three keys would take in the other layout.
+            ('{"b":1,"c":2,"":3,"":4}', "''"),
+        ],
+    )
+    def test_refused(self, rows: WriteRows, line: str, keys: str) -> None:
+        """A repeated key is named in every layout and spelling."""
+        path = rows({"a": 0}, line, {"b": 0})
+        (_, first, _), (_, fault, _), (_, last, _) = read(path, distinct=["a", "é", ""])
+        assert (first, last) == ({"a": 0}, {"b": 0})
+        assert fault == f"<has the key {keys} more than once, so that it is open which counts; keep one>"
+
+    @given(st.dictionaries(st.text(max_size=3), _json, max_size=4), st.data())
+    def test_found_in_any_row(
+        self, tmp_path_factory: pytest.TempPathFactory, row: dict[str, Any], data: st.DataObject
+    ) -> None:
+        """Any row is read as it is, in either layout and with either spelling; with a key repeated it is refused."""
+        separators = data.draw(st.sampled_from([None, (",", ":"), (" , ", " : ")]))
+        line = json.dumps(row, separators=separators, ensure_ascii=data.draw(st.booleans()))
+        path = tmp_path_factory.mktemp("keys") / "a.jsonl"
+        path.write_text(line, encoding="utf-8")
+        assert read(path, distinct=list(row)) == [(1, row, path.stat().st_size)]
+        if row:
+            key = data.draw(st.sampled_from(sorted(row)))
+            colon, comma = (": ", ", ") if separators is None else (separators[1], separators[0])
+            again = json.dumps({key: data.draw(_json)}, separators=(comma, colon))[1:]
+            path.write_text(f"{line[:-1]}{comma}{again}", encoding="utf-8")
+            assert only_fault(path, distinct=list(row)).startswith(f"has the key {key!r} more than once")
 
     def test_other_places_are_fine(self, rows: WriteRows) -> None:
         """The same bytes as a value, in a nested object or inside a text are no repeated key."""

@@ -104,7 +104,7 @@ class Journal:
         partial, journal, temporary = _beside(path)
         unfinished = RewardConfigError(
             f"unfinished results of an earlier run stand beside {target} ({partial.name}, {journal.name}): go on with "
-            "--resume, or remove them to start over"
+            "--resume, or throw them away with --restart"
         )
         with _refusals(partial):
             if not overwrite and journal.exists() and not partial.exists():
@@ -195,6 +195,21 @@ class Journal:
     def state(self) -> Any:
         """The state at the last checkpoint, a private copy; None before the first."""
         return thaw(self._checkpoint.state)
+
+    def lines(self) -> Iterator[bytes]:
+        """The lines that were appended up to the last checkpoint, without their line feeds.
+
+        Raises:
+            RewardContractError: the journal is closed or finished.
+            RewardConfigError: the file system refuses.
+        """
+        self._open_file()
+        partial, _, _ = _beside(self._target)
+        left = self._checkpoint.length
+        with _refusals(partial), partial.open("rb") as file:
+            while left > 0 and (line := file.readline()):
+                left -= len(line)
+                yield line.removesuffix(b"\n")
 
     @property
     def is_finished(self) -> bool:

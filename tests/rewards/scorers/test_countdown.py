@@ -221,7 +221,7 @@ def test_what_is_not_in_the_grammar_pays_nothing(
         ({"numbers": [1], "target": "1"}, r"target: expected a whole number, got '1' \(str\)"),
         ({"numbers": [1, True, 2.0], "target": 1}, r"numbers\[1\]: .* True \(bool\); numbers\[2\]: .* 2.0 \(float\)$"),
         ({"numbers": [1, "2"], "target": None}, r"numbers\[1\]: .* '2' \(str\); target: .* None$"),
-        ({"numbers": [-3], "target": 1}, r"numbers\[0\]: expected a whole number from 0 to 9{18}, got -3 \(int\)"),
+        ({"numbers": [-1], "target": 1}, r"numbers\[0\]: expected a whole number from 0 to 9{18}, got -1 \(int\)"),
         (
             {"numbers": [10**18], "target": 1},
             r"numbers\[0\]: expected a whole number from 0 to 9{18}, got 10{18} \(int\)",
@@ -248,6 +248,13 @@ def test_a_hundred_numbers_fully_bracketed_are_within_bounds(score: Callable[...
         expression = f"(-({expression}+(-(1))))"
     # From the inside: -1, then -(-1 - 1) = 2, then -(2 - 1) = -1, and so on: 99 steps later, 2.
     assert score("countdown", _task(*[1] * 100, target=2), _tagged(expression)) == 1.0
+
+
+def test_a_token_more_than_the_cap_is_refused(score: Callable[..., float]) -> None:
+    """One number has room for twelve tokens, whatever whitespace is around them, and not for thirteen."""
+    assert score("countdown", _task(1, target=-1), _tagged(" -(((((1))))) \n")) == 1.0
+    assert score("countdown", _task(1, target=1), _tagged("((((((1))))))")) == 0.0
+    assert score("countdown", _task(1, target=1), _tagged("--(((((1)))))")) == 0.0
 
 
 @pytest.mark.timeout(10)

@@ -62,6 +62,8 @@ def test_a_long_list_of_offenders_is_counted(score: Callable[..., float]) -> Non
     """The error stays readable: twenty offenders are shown and the others counted."""
     with pytest.raises(RewardContractError, match=r"reference\[19\] is 19 \(int\); and 80 more: write"):
         score("exact_match", list(range(100)), "1")
+    with pytest.raises(RewardContractError, match=r"reference\[19\] is 19 \(int\): write"):
+        score("exact_match", list(range(20)), "1")
 
 
 @pytest.mark.parametrize("reference", [[], (), {}, {"answer": "x"}, None, 42, 4.2, True, b"x"])

@@ -23,7 +23,8 @@ def classified(
     nothing says that an outside service was to blame.
     """
     if not isinstance(error, RewardError):
-        failure: RewardError = RewardContractError(f"raised {type(error).__name__}: {text_of(error)}\n{_HINT}")
+        text = f"raised {type(error).__name__}: {text_of(error)}{_place(error)}"
+        failure: RewardError = RewardContractError(f"{text}\n{_HINT}")
         failure.because_of(error)
     elif _names_another(error, provider, group_id, trajectory_id):
         # The author raised one exception object more than once; the names of the first time must stay its own.
@@ -37,6 +38,17 @@ def classified(
     failure.group_id = failure.group_id or group_id
     failure.trajectory_id = failure.trajectory_id or trajectory_id
     return failure
+
+
+def _place(error: Exception) -> str:
+    """Where in the author's code it was raised."""
+    step = error.__traceback__
+    if step is None:
+        return ""
+    while step.tb_next is not None:
+        step = step.tb_next
+    code = step.tb_frame.f_code
+    return f" (in {code.co_name}, line {step.tb_lineno} of {code.co_filename})"
 
 
 def _names_another(error: RewardError, *names: str | None) -> bool:

@@ -28,8 +28,7 @@ Exact: TypeAlias = int | Fraction
 
 _MOST_DIGITS: Final = 640
 """Of one integer. No setting of the interpreter forbids the conversion of so many."""
-_MOST_BITS: Final = 2126
-"""Every int of so many bits has at most `_MOST_DIGITS` digits."""
+_BEYOND: Final[int] = 10**_MOST_DIGITS
 _LARGEST_EXPONENT: Final = 400
 
 MARKS: Final = r"(?:\\?[$€£¥₹][^\S\n]?|[*_]|\\boxed\{){0,8}+"
@@ -123,7 +122,7 @@ def number_of(reference: object) -> Exact | None:
     if isinstance(reference, bool):
         return None
     if isinstance(reference, int):
-        return reference if reference.bit_length() <= _MOST_BITS else None
+        return reference if abs(reference) < _BEYOND else None
     if isinstance(reference, float):
         text = repr(float(reference))
     elif isinstance(reference, str):

@@ -25,6 +25,9 @@ EPSILON: Final = 1e-4
 
 _Formula: TypeAlias = Callable[[Sequence[float], float, float], list[float]]
 
+_LARGE: Final = 2.0**500
+"""Below this no sum or square of a group's rewards leaves the range of a float."""
+
 _SHRINK: Final = 2.0**-600
 
 
@@ -52,24 +55,22 @@ class Estimator(msgspec.Struct, frozen=True):
             finals: the final rewards of one group, finite.
             batch_scale: what `batch_scale` gave for the batch.
         """
-        if min(finals) == max(finals):
+        low, high = min(finals), max(finals)
+        if low == high:
             return (0.0,) * len(finals)
-        try:
-            values = self.formula(finals, batch_scale, EPSILON)
-            if math.isfinite(sum(values)):
-                return tuple(values)
-        except OverflowError:
-            pass
+        # Which way it goes hangs on the values alone, so that the order of the candidates changes no bit.
+        if -_LARGE < low and high < _LARGE:
+            return tuple(self.formula(finals, batch_scale, EPSILON))
         return self._scaled(finals, batch_scale)
 
     def _scaled(self, finals: Sequence[float], batch_scale: float) -> tuple[float, ...]:
-        """The same where an intermediate sum or square leaves the range of a float: computed on shrunken rewards."""
+        """The same where a sum or a square could leave the range of a float: computed on shrunken rewards."""
         shrunken = [final * _SHRINK for final in finals]
         values = self.formula(shrunken, batch_scale * _SHRINK, EPSILON * _SHRINK)
         if self.in_reward_units:
-            # Only the step back can still overflow: it ends at the largest float, not at infinity.
-            values = [max(-sys.float_info.max, min(sys.float_info.max, value / _SHRINK)) for value in values]
-        return tuple(values)
+            values = [value / _SHRINK for value in values]
+        # Only the last step can still overflow: it ends at the largest float, not at infinity.
+        return tuple([max(-sys.float_info.max, min(sys.float_info.max, value)) for value in values])
 
 
 def _mean(finals: Sequence[float]) -> float:

@@ -101,12 +101,14 @@ class RewardStage:
             RewardUnavailableError: more than `max_dropped_fraction` of the groups were dropped, or none is left.
         """
         dropped, total = report.dropped_count, report.group_count
-        if not dropped or (dropped <= self.max_dropped_fraction * total and dropped < total):
+        # A share, not a product: 0.29 * 100 is below 29.
+        if not dropped or (dropped < total and dropped / total <= self.max_dropped_fraction):
             return
+        limit = f"above the ceiling of {self.max_dropped_fraction:g} (max_dropped_fraction)"
         causes = [f"{cause}: {times}" for cause, times in sorted(report.dropped.items())]
         raise RewardUnavailableError(
-            f"{dropped} of {total} groups could not be scored, above the ceiling of "
-            f"{self.max_dropped_fraction:g} (max_dropped_fraction), by cause:\n{listing(causes)}"
+            f"{dropped} of {total} groups could not be scored, {limit if dropped < total else 'so none is left'}, "
+            f"by cause:\n{listing(causes)}"
         )
 
     def annotate(self, evaluated: EvaluatedGroups) -> RewardOutcome:

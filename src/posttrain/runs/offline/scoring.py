@@ -12,7 +12,7 @@ from typing import Any, Final, final
 
 import msgspec
 
-from posttrain.errors import RewardConfigError
+from posttrain.errors import RewardConfigError, RewardContractError, RewardError
 from posttrain.rewards.metrics.report import RewardReport
 from posttrain.rewards.stage.annotate import annotate_groups
 from posttrain.rewards.stage.stage import EvaluatedGroups, RewardStage
@@ -143,23 +143,46 @@ def _score_groups(
     journal: Journal | None,
     watch: Callable[[Progress], None] | None,
 ) -> RewardReport:
-    position, saved_at = start, perf_counter()
-    for chunk, evaluated in _evaluated_chunks(stage, source.groups(start)):
-        report = report.merge(evaluated.report)
-        position = chunk[-1].end
+    state, saved_at = _State(start, report), perf_counter()
+    chunks = _evaluated_chunks(stage, source.groups(start))
+    while True:
+        try:
+            step = next(chunks, None)
+        except (RewardError, KeyboardInterrupt):
+            # What was scored before may have been paid for.
+            if journal is not None:
+                _save(journal, state)
+            raise
+        if step is None:
+            break
+        chunk, evaluated = step
         if journal is not None:
-            outcomes = evaluated.outcomes
-            if not stage.estimator.over_batch:
-                outcomes = tuple(annotate_groups(outcomes, stage.estimator, 1.0))
-            journal.append(bytes(encode_rows(outcomes)))
-            if perf_counter() - saved_at >= _CHECKPOINT_SECONDS:
-                journal.checkpoint(msgspec.to_builtins(_State(position, report)))
-                saved_at = perf_counter()
+            journal.append(_rows(stage, evaluated))
+        state = _State(chunk[-1].end, state.report.merge(evaluated.report))
+        if journal is not None and perf_counter() - saved_at >= _CHECKPOINT_SECONDS:
+            _save(journal, state)
+            saved_at = perf_counter()
         if watch is not None:
-            watch(Progress(chunk[-1].progress, report.group_count, report.candidate_count))
+            watch(Progress(chunk[-1].progress, state.report.group_count, state.report.candidate_count))
     if journal is not None:
-        journal.checkpoint(msgspec.to_builtins(_State(position, report)))
-    return report
+        _save(journal, state)
+    if not state.report.group_count:
+        raise RewardContractError(f"{source.path} holds no rollouts")
+    return state.report
+
+
+def _rows(stage: RewardStage, evaluated: EvaluatedGroups) -> bytes:
+    if stage.estimator.over_batch:
+        return bytes(encode_rows(evaluated.outcomes))
+    return bytes(encode_rows(annotate_groups(evaluated.outcomes, stage.estimator, 1.0)))
+
+
+def _save(journal: Journal, state: _State) -> None:
+    """Make what was scored durable; of a run that has not scored anything, leave nothing."""
+    if state.report.group_count:
+        journal.checkpoint(msgspec.to_builtins(state))
+    else:
+        journal.discard()
 
 
 def _evaluated_chunks(
@@ -186,7 +209,7 @@ def _publish(
     write_atomically(metrics, json_bytes(report.metrics()))
     if stage.estimator.over_batch and not journal.is_finished:
         write_atomically(
-            out, annotated_rows(journal.rows(), stage.estimator, stage.estimator.batch_scale(report.final))
+            out, annotated_rows(journal.lines(), stage.estimator, stage.estimator.batch_scale(report.final))
         )
         journal.discard()
     else:
