@@ -232,7 +232,8 @@ def group_results(
     """What a provider may return for the group ``g`` of these candidates: by chance exactly right, mostly not quite."""
     shown: list[Any] = list(ids)
     if draw(st.integers(0, 3)) == 0:
-        shown = draw(st.lists(st.sampled_from([*ids, "stranger", None, 1, np.str_(ids[0])]), max_size=len(ids) + 1))
+        strange = st.lists(st.sampled_from([*ids, "stranger", None, 1, np.str_(ids[0])]), max_size=len(ids) + 1)
+        shown = draw(st.one_of(st.permutations(ids), strange))
     anything = provider_results(terms, diagnostics)
     value = draw(st.sampled_from([finite_floats, scores]))
     right = st.builds(RewardProviderResult, st.fixed_dictionaries(dict.fromkeys(terms, value)))

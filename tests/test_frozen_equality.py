@@ -163,6 +163,25 @@ class _Name(enum.StrEnum):
     A = "a"
 
 
+@pytest.mark.parametrize("kind", [list, dict])
+def test_values_beyond_the_stack_are_no_crash(kind: type) -> None:
+    """Values nested too deep to be frozen, or in a circle, equal nothing but themselves, and that is said in words."""
+    pair = []
+    for _ in range(2):
+        value: Any = 0
+        for _ in range(3000):
+            value = {"k": value} if kind is dict else [value]
+        pair.append(value)
+    circles: list[Any] = [{}, {}] if kind is dict else [[0], [0]]
+    for circle in circles:
+        circle["k" if kind is dict else 0] = circle
+    for left, right in (pair, circles):
+        assert strict_equal(left, left)
+        assert not strict_equal(left, right)
+        assert first_difference(left, left, "reference") is None
+        assert first_difference(left, right, "reference") == "reference is nested too deep to be compared"
+
+
 def test_keys_that_only_look_like_strings_are_refused_on_either_side() -> None:
     """A mapping with a key of a str subclass can't be frozen, so it equals no other, asked from either side."""
     assert not strict_equal({"a": 1}, {_Name.A: 1})

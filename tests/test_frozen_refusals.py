@@ -4,10 +4,12 @@
 from __future__ import annotations
 
 import collections
+import contextlib
 import dataclasses
 import datetime as dt
 import decimal
 import enum
+import functools
 import math
 import sys
 from collections.abc import Callable
@@ -188,10 +190,15 @@ def _with_little_stack(left: int, function: Callable[[], object]) -> object:
     return sink(sys.getrecursionlimit() - used - left)
 
 
-def test_a_caller_with_little_stack_left_gets_a_contract_error() -> None:
-    """Where the interpreter's stack can't hold the walk, the refusal is still one of the tree."""
-    value: Any = 0
+@pytest.mark.parametrize("leaf", [0, math.nan], ids=["sound", "not JSON"])
+def test_a_caller_with_little_stack_left_gets_a_contract_error(leaf: float) -> None:
+    """Where the interpreter's stack can't hold the walk, or the walk that explains, the refusal is one of the tree."""
+    value: Any = leaf
     for _ in range(MAX_DEPTH):
         value = {"k": value}
+    for left in range(50, 300):
+        # Any other error, above all a RecursionError, fails the test.
+        with contextlib.suppress(RewardContractError):
+            _with_little_stack(left, functools.partial(freeze, value))
     with pytest.raises(RewardContractError, match="value: the stack is too full to walk it"):
         _with_little_stack(100, lambda: freeze(value))

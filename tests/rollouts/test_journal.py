@@ -144,7 +144,9 @@ def test_discarding_what_is_finished_but_for_its_journal(target: Path) -> None:
 def test_unfinished_work_is_not_overwritten_by_chance(target: Path) -> None:
     """Beginning anew beside unfinished work is refused and leaves it; asked for, it replaces it."""
     unfinished(target, b"one\n")
-    with pytest.raises(RewardConfigError, match=r"unfinished results .*: go on with --resume, or remove them"):
+    with pytest.raises(
+        RewardConfigError, match=r"unfinished results .*: go on with --resume, or throw them away with --restart"
+    ):
         Journal.begin(target, HEADER)
     with Journal.begin(target, {"other": 1}, overwrite=True) as journal:
         assert journal.state is None
@@ -220,7 +222,7 @@ def test_a_damaged_journal_is_refused(target: Path, damage: bytes) -> None:
     unfinished(target, b"one\n")
     journal = target.parent / ".scored.jsonl.journal"
     journal.write_bytes(damage)
-    with pytest.raises(RewardConfigError, match=r"\.scored\.jsonl\.journal is damaged: .*start over without --resume"):
+    with pytest.raises(RewardConfigError, match=r"\.scored\.jsonl\.journal is damaged: .*start over with --restart"):
         Journal.resume(target, HEADER)
     assert journal.read_bytes() == damage
 
@@ -293,6 +295,23 @@ def test_a_lost_partial_is_refused(target: Path, other: bytes | None) -> None:
         target.write_bytes(other)
     with pytest.raises(RewardConfigError, match=r"\.scored\.jsonl\.partial beside it is gone"):
         Journal.resume(target, HEADER)
+
+
+@pytest.mark.parametrize("name", [".scored.jsonl.partial", ".scored.jsonl.journal"])
+@pytest.mark.parametrize("is_lost", [True, False], ids=["lost", "damaged"])
+def test_starting_over_mends_everything(target: Path, name: str, is_lost: bool) -> None:
+    """Whatever happened to unfinished work, beginning anew when asked to replaces it."""
+    unfinished(target, b"one\n")
+    if is_lost:
+        (target.parent / name).unlink()
+    else:
+        (target.parent / name).write_bytes(b"?")
+    with Journal.begin(target, HEADER, overwrite=True) as journal:
+        journal.append(b"new\n")
+        journal.checkpoint(None)
+        journal.finish()
+    assert target.read_bytes() == b"new\n"
+    assert names(target) == {"scored.jsonl"}
 
 
 def test_two_writers_of_one_target(target: Path) -> None:

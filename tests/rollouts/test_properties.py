@@ -257,7 +257,7 @@ class TestStartsElsewhere:
         """A row before the place that is at fault shows that the file has changed."""
         data = path.read_bytes()
         path.write_bytes(b"[" + data[1:])
-        with pytest.raises(RewardContractError, match="have changed since; start over without --resume"):
+        with pytest.raises(RewardContractError, match="have changed since; start over with --restart"):
             next(RolloutSource(path).groups(Position(offset=76, row=2, groups=1)))
 
     def test_refused_under_another_grouping(self, path: Path) -> None:

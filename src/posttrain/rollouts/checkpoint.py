@@ -60,8 +60,8 @@ def read_checkpoint(path: Path) -> Checkpoint | None:
     record = _sound_record(data)
     if record is None:
         raise RewardConfigError(
-            f"{path} is damaged: its checksum does not match, so that nobody knows what it recorded. Remove it and the "
-            ".partial file beside it, and start over without --resume"
+            f"{path} is damaged: its checksum does not match, so that nobody knows what it recorded. Put it back as it "
+            "was, or start over with --restart"
         )
     if record["format"] != _FORMAT:
         raise RewardConfigError(
@@ -96,7 +96,7 @@ def check_header(recorded: FrozenJson, header: FrozenJson, path: Path) -> None:
         return
     raise RewardConfigError(
         f"{path} was begun under other settings, so its results and new ones can't stand in one file. Run with the "
-        f"recorded settings, or start over without --resume:\n{listing(list(_differences(recorded, header, '')))}"
+        f"recorded settings, or start over with --restart:\n{listing(list(_differences(recorded, header, '')))}"
     )
 
 

@@ -152,7 +152,7 @@ class Journal:
                 if os.fstat(file.fileno()).st_size:
                     raise RewardConfigError(
                         f"{partial} has no journal beside it ({journal.name}), so that nobody knows how much of it is "
-                        "good: remove it and start over without --resume"
+                        "good: put it back, or start over with --restart"
                     )
             # An earlier run was killed before its first checkpoint; `begin` takes the empty file over.
             file.close()
@@ -170,8 +170,8 @@ class Journal:
                 if hashlib.file_digest(target, "sha256").hexdigest() == checkpoint.sha256:
                     return cls(path, None, checkpoint)
         raise RewardConfigError(
-            f"{journal} records unfinished results, but {partial.name} beside it is gone: put it back, or remove the "
-            "journal and start over without --resume"
+            f"{journal} records unfinished results, but {partial.name} beside it is gone: put it back, or "
+            "start over with --restart"
         )
 
     def _recover(self) -> None:
@@ -183,11 +183,11 @@ class Journal:
             self._digest.update(piece)
             done += len(piece)
         if done < wanted.length or self._digest.hexdigest() != wanted.sha256:
-            partial, journal, _ = _beside(self._target)
+            partial, _, _ = _beside(self._target)
             found = f"has {done} bytes" if done < wanted.length else "has other bytes"
             raise RewardConfigError(
                 f"{partial} is damaged: its journal records {wanted.length} bytes of it, and it {found}. Put the file "
-                f"back as it was, or remove it and {journal.name} and start over without --resume"
+                f"back as it was, or start over with --restart"
             )
         os.ftruncate(file, wanted.length)
 

@@ -51,7 +51,7 @@ class RolloutSource:
     """A JSONL file of rollouts, plain or with the suffix ``.gz`` or ``.zst``.
 
     A row holds one candidate, or a whole group (a list of completions); a file may mix the two. Memory holds one
-    group and some 50 bytes for each candidate of the file, which guard that no id is used twice.
+    group, and 12 to 24 bytes for each id of a group or a trajectory, which guard that none is used twice.
 
     Args:
         path: the file.
@@ -101,7 +101,7 @@ class RolloutSource:
         unsure: list[Suspect] = []
         with RowStream(self.path) as stream:
             for draft in self._drafts(stream, start, faults):
-                sights = observations(draft, self.columns, self.grouping, faults)
+                observed = observations(draft, self.columns, self.grouping, faults)
                 trajectory_ids = draft.trajectory_ids()
                 if suspects := used.add(draft, trajectory_ids):
                     if not faults:
@@ -111,7 +111,7 @@ class RolloutSource:
                         unsure += kept
                         faults.add_unlisted(len(suspects) - len(kept))
                 if not faults:
-                    yield _group(draft, trajectory_ids, sights, stream.consumed)
+                    yield _group(draft, trajectory_ids, observed, stream.consumed)
         if unsure:
             self._note_repeated(unsure, faults)
         if faults:
@@ -139,7 +139,7 @@ class RolloutSource:
                     break
         raise RewardContractError(
             f"{self.path}: group {start.groups - 1} does not end at row {start.row}, where the earlier run had come "
-            "to: the file, its columns or its grouping have changed since; start over without --resume"
+            "to: the file, its columns or its grouping have changed since; start over with --restart"
         )
 
     def _note_repeated(self, suspects: list[Suspect], faults: RowFaults) -> None:
@@ -166,14 +166,14 @@ class RolloutSource:
         )
 
 
-def _group(draft: Draft, trajectory_ids: list[str], sights: list[Observation], consumed: int) -> RolloutGroup:
+def _group(draft: Draft, trajectory_ids: list[str], observed: list[Observation], consumed: int) -> RolloutGroup:
     group_id = draft.group_id
     trajectories = [
         Trajectory(
-            trajectory_id=trajectory_id, group_id=group_id, obs=sight, completion=completion, policy_info=policy_info
+            trajectory_id=trajectory_id, group_id=group_id, obs=obs, completion=completion, policy_info=policy_info
         )
-        for trajectory_id, sight, (_, completion, policy_info) in zip(
-            trajectory_ids, sights, draft.candidates, strict=True
+        for trajectory_id, obs, (_, completion, policy_info) in zip(
+            trajectory_ids, observed, draft.candidates, strict=True
         )
     ]
     return RolloutGroup(

@@ -82,7 +82,7 @@ class RowStream:
         if not last or (last != b"\n" and self._reader.peek(1)):
             raise RewardContractError(
                 f"{self._path}: no row begins at byte {offset}, where the earlier run had come to: the file has "
-                "changed since; start over without --resume"
+                "changed since; start over with --restart"
             )
 
     def _seek_behind(self, offset: int) -> bytes:

@@ -114,6 +114,9 @@ class RewardReport(msgspec.Struct, frozen=True, kw_only=True):
         ``zero_spread_fraction`` (of the scored groups). Under ``<ns>/completion/``: ``truncated_fraction`` and
         ``unknown_finish_fraction`` (of all candidates handed in). Under ``<ns>/reward_provider/<provider>/``: each
         diagnostic, and ``sample_count``, the candidates that it scored.
+
+        Raises:
+            RewardContractError: the total of a diagnostic is beyond the range of a float; it is named.
         """
         found: dict[str, float] = {}
         if self.final.count:
@@ -132,9 +135,16 @@ class RewardReport(msgspec.Struct, frozen=True, kw_only=True):
             found["completion/unknown_finish_fraction"] = self.unknown_finish_count / self.candidate_count
         for name, provider in self.providers.items():
             for diagnostic, contribution in provider.diagnostics.items():
-                found[f"reward_provider/{name}/{diagnostic}"] = contribution.value
+                found[f"reward_provider/{name}/{diagnostic}"] = _value(f"{name}/{diagnostic}", contribution)
             found[f"reward_provider/{name}/sample_count"] = float(provider.sample_count)
         return {f"{self.namespace}/{key}": value for key, value in found.items()}
+
+
+def _value(name: str, contribution: MetricContribution) -> float:
+    try:
+        return contribution.value
+    except RewardContractError as error:
+        raise RewardContractError(f"metric {name!r}: {error.message}") from error
 
 
 def _merged(

@@ -29,7 +29,7 @@ def combine_groups(
     """One outcome per group, without advantages yet; a group that could not be evaluated is marked as dropped.
 
     Raises:
-        RewardContractError: a weighted sum is beyond the range of a float; group and trajectory are named.
+        RewardContractError: a weighted sum is beyond the range of a float; group and trajectories are named.
     """
     outcomes = []
     for group, evaluation in zip(groups, evaluations, strict=True):
@@ -41,7 +41,7 @@ def combine_groups(
         ids = evaluation[0].trajectory_ids
         terms = evaluation[0].terms if len(evaluation) == 1 else _all_terms(evaluation)
         try:
-            final = combiner.combine(terms)
+            final = combiner.combine(terms, ids)
         except RewardContractError as error:
             error.group_id = group_id
             raise

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 import threading
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from itertools import chain
@@ -65,21 +65,25 @@ def opened(providers: Sequence[PreparedProvider]) -> ExitStack:
     """Open those of the providers that have a life; closing the stack closes them, the last opened first.
 
     Raises:
-        RewardError: one failed to open; those before it are closed again.
+        RewardError: one failed to open; those before it are closed again. Closing raises it too when one fails to.
     """
     with ExitStack() as stack:
         for prepared in providers:
             if isinstance(provider := prepared.provider, ManagedRewardProvider):
-                try:
-                    provider.open()
-                except Exception as error:
-                    failure = classified(error, provider=prepared.name)
-                    failure.add_note("while the provider was opened")
-                    if failure is error:
-                        raise
-                    raise failure from error
-                stack.callback(provider.close)
+                _call(prepared.name, provider.open, "opened")
+                stack.callback(_call, prepared.name, provider.close, "closed")
         return stack.pop_all()
+
+
+def _call(name: str, method: Callable[[], None], done: str) -> None:
+    try:
+        method()
+    except Exception as error:
+        failure = classified(error, provider=name)
+        failure.add_note(f"while the provider was {done}")
+        if failure is error:
+            raise
+        raise failure from error
 
 
 @final
@@ -129,12 +133,18 @@ class InProcessEvaluator:
             providers.close()
 
     def _serial(self, group: BoundGroup, *, collect_unavailable: bool) -> GroupEvaluation:
-        try:
-            return tuple(map(evaluate_group, self._prepared, group.requests))
-        except RewardUnavailableError as error:
-            if not collect_unavailable:
-                raise
-            return error
+        scores: list[GroupScores] = []
+        unavailable: RewardUnavailableError | None = None
+        for prepared, request in zip(self._prepared, group.requests, strict=True):
+            try:
+                scores.append(evaluate_group(prepared, request))
+            except RewardUnavailableError as error:
+                if not collect_unavailable:
+                    raise
+                # The providers after it are asked all the same, as they are in threads: a group that is dropped
+                # hides no fault of theirs.
+                unavailable = error if unavailable is None else unavailable
+        return tuple(scores) if unavailable is None else unavailable
 
     def _concurrent(self, groups: Sequence[BoundGroup], *, collect_unavailable: bool) -> list[GroupEvaluation]:
         """Waiting providers start first, each in its own threads; the others run meanwhile in the caller's."""
@@ -145,7 +155,7 @@ class InProcessEvaluator:
         try:
             for index, (prepared, limit) in enumerate(zip(self._prepared, self._limits, strict=True)):
                 if limit > 1:
-                    pool = ThreadPoolExecutor(min(limit, len(groups)), thread_name_prefix=f"posttrain-{prepared.name}")
+                    pool = ThreadPoolExecutor(limit, thread_name_prefix=f"posttrain-{prepared.name}")
                     pools.append(pool)
                     futures[index] = [pool.submit(attempt, prepared, group.requests[index]) for group in groups]
             for index, prepared in enumerate(self._prepared):
@@ -187,6 +197,10 @@ class _Attempt:
             if not self._is_collected(error):
                 self.stop.set()
             return error
+        except BaseException:
+            # An interrupt in a pool's thread reaches the caller late; until then nothing new is started.
+            self.stop.set()
+            raise
 
     def raise_first_failure(self, rows: list[tuple[_Outcome, ...]]) -> None:
         """Raise the first failure that counts, in the order of the groups."""

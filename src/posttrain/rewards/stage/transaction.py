@@ -38,7 +38,7 @@ def commit(trajectories: Sequence[Trajectory], outcome: RewardOutcome) -> Reward
     Raises:
         RewardContractError: the trajectories are not those of the outcome; nothing is written.
     """
-    targets = _targets(trajectories, outcome)
+    targets = _targets(list(trajectories), outcome)
     own: list[_Reward] = []
     advantages: list[float | None] = []
     for group in outcome.groups:
@@ -72,36 +72,43 @@ def _joined(old: list[_Reward], own: list[_Reward], owned: frozenset[str]) -> li
     ]
 
 
-def _targets(trajectories: Sequence[Trajectory], outcome: RewardOutcome) -> list[Trajectory]:
+def _targets(given: list[Trajectory], outcome: RewardOutcome) -> list[Trajectory]:
     """The trajectories in the order of the outcome, after checking that they are exactly the outcome's."""
     groups = outcome.groups
     ids = list(chain.from_iterable([group.trajectory_ids for group in groups]))
     group_ids = list(chain.from_iterable([[group.group_id] * len(group.trajectory_ids) for group in groups]))
-    targets = list(trajectories)
-    if not (all_are(Trajectory, targets) and all_are(dict, [each.reward for each in targets])):
-        raise _mismatch(trajectories, dict(zip(ids, group_ids, strict=True)))
-    if [each.trajectory_id for each in targets] != ids:
-        by_id = {each.trajectory_id: each for each in targets}
+    if not (
+        all_are(Trajectory, given)
+        and all_are(dict, [each.reward for each in given])
+        and all_are(str, [each.trajectory_id for each in given])
+    ):
+        raise _mismatch(given, dict(zip(ids, group_ids, strict=True)))
+    targets = given
+    if [each.trajectory_id for each in given] != ids:
+        by_id = {each.trajectory_id: each for each in given}
         targets = [by_id[trajectory_id] for trajectory_id in ids if trajectory_id in by_id]
-    if not len(targets) == len(ids) == len(trajectories) or [each.group_id for each in targets] != group_ids:
-        raise _mismatch(trajectories, dict(zip(ids, group_ids, strict=True)))
+    if not len(targets) == len(ids) == len(given) or [each.group_id for each in targets] != group_ids:
+        raise _mismatch(given, dict(zip(ids, group_ids, strict=True)))
     return targets
 
 
-def _mismatch(trajectories: Sequence[Any], expected: dict[str, str]) -> RewardContractError:
+def _mismatch(given: list[Any], expected: dict[str, str]) -> RewardContractError:
     faults = []
     seen: set[str] = set()
-    for index, each in enumerate(trajectories):
+    for index, each in enumerate(given):
         if not isinstance(each, Trajectory) or not isinstance(each.reward, dict):
             faults.append(f"[{index}]: expected a Trajectory with a dict as its reward, got {describe(each)}")
-        elif each.trajectory_id not in expected:
+            continue
+        if not isinstance(each.trajectory_id, str):
+            faults.append(f"[{index}]: expected a string as trajectory_id, got {describe(each.trajectory_id)}")
+            continue
+        if each.trajectory_id not in expected:
             faults.append(f"{each.trajectory_id!r} is not in the outcome")
         elif each.trajectory_id in seen:
             faults.append(f"{each.trajectory_id!r} stands more than once")
         elif each.group_id != (group_id := expected[each.trajectory_id]):
             faults.append(f"{each.trajectory_id!r} is in group {each.group_id!r}, but was scored in {group_id!r}")
-        if isinstance(each, Trajectory):
-            seen.add(each.trajectory_id)
+        seen.add(each.trajectory_id)
     faults += [f"{trajectory_id!r} is in the outcome only" for trajectory_id in expected if trajectory_id not in seen]
     return RewardContractError(
         f"the trajectories are not those that the outcome was computed for:\n{listing(faults)}\n"
