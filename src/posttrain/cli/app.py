@@ -3,19 +3,18 @@
 
 from __future__ import annotations
 
+import io
 import sys
 from typing import Annotated
 
 import typer
 
 from posttrain import __version__
-from posttrain.cli.exits import exit_code, failure_text
 from posttrain.cli.init_provider import InitProviderOptions, init_provider
 from posttrain.cli.options import command_of
 from posttrain.cli.providers import ProvidersOptions, providers
 from posttrain.cli.score import score
 from posttrain.cli.score_options import ScoreOptions
-from posttrain.errors import RewardError
 
 __all__ = ["app", "main"]
 
@@ -25,7 +24,8 @@ app = typer.Typer(
     no_args_is_help=True,
     pretty_exceptions_enable=False,
     add_completion=False,
-    rich_markup_mode="rich",
+    # The markup would cut what is wider than a column: a flag, or the key that it stands for.
+    rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
     epilog="Exit codes: 0 done; 2 bad usage or set-up; 3 a contract was broken; 4 an outside service failed.",
 )
@@ -52,12 +52,8 @@ def _root(
 
 def main() -> None:
     """Run the command line; a failure of Posttrain's is one message on standard error and its own exit code."""
-    try:
-        app()
-    except RewardError as error:
-        sys.stderr.write(f"{failure_text(error)}\n")
-        sys.exit(exit_code(error))
-    except BrokenPipeError:
-        # Whoever read our output has enough of it; there is nobody left to tell.
-        sys.stderr.close()
-        sys.exit(141)
+    for stream in (sys.stdout, sys.stderr):
+        if isinstance(stream, io.TextIOWrapper):
+            # A report must not be lost to a character that the terminal's encoding lacks.
+            stream.reconfigure(errors="backslashreplace")
+    app()

@@ -5,7 +5,9 @@ from __future__ import annotations
 
 import keyword
 import re
+import shlex
 import shutil
+import sys
 import tempfile
 from dataclasses import dataclass
 from importlib.resources import files
@@ -18,6 +20,7 @@ from posttrain.errors import RewardConfigError
 
 __all__ = ["InitProviderOptions", "init_provider"]
 
+_TAKEN: Final = sys.stdlib_module_names | {"posttrain"}
 _FILES: Final = {
     "pyproject.toml": "pyproject.toml.txt",
     "README.md": "README.md.txt",
@@ -36,18 +39,17 @@ class InitProviderOptions:
 
 
 def init_provider(options: InitProviderOptions) -> None:
-    """Write a small working provider package with its test: a place to begin.
+    """Write a small working provider package with its test.
 
     Example: posttrain init-provider my_rewards
     """
     directory = options.directory
     package = _package_name(directory)
-    if directory.exists() and (not directory.is_dir() or any(directory.iterdir())):
-        raise RewardConfigError(f"{directory} exists and is not an empty folder: choose another name")
+    _check_free(directory)
     _write(directory, package)
     typer.echo(
         f"wrote {directory}. Try it:\n"
-        f"  cd {directory} && pip install -e . && pytest\n"
+        f"  cd {shlex.quote(str(directory))} && pip install -e . && pytest\n"
         f"  posttrain score rollouts.jsonl --catalog {package}:catalog --reward mentions --group-size 2"
     )
 
@@ -57,7 +59,19 @@ def _package_name(directory: Path) -> str:
     package = re.sub(r"[^a-z0-9]+", "_", name.lower()).strip("_")
     if not package.isidentifier() or keyword.iskeyword(package):
         raise RewardConfigError(f"{name!r} gives no package name: begin it with a letter, for example my_rewards")
+    if package in _TAKEN:
+        raise RewardConfigError(f"{name!r} would hide the module {package!r}: choose another name")
     return package
+
+
+def _check_free(directory: Path) -> None:
+    try:
+        if directory.resolve() == Path.cwd():
+            raise RewardConfigError(f"{directory} is the folder that you stand in: name one to be made")
+        if directory.is_symlink() or (directory.exists() and (not directory.is_dir() or any(directory.iterdir()))):
+            raise RewardConfigError(f"{directory} exists and is not an empty folder: choose another name")
+    except OSError as error:
+        raise RewardConfigError(f"{directory} can't be looked into: {error.strerror or error}") from error
 
 
 def _write(directory: Path, package: str) -> None:

@@ -10,24 +10,30 @@ from typing import Any, TypeVar, get_type_hints
 
 import typer
 
+from posttrain.cli.exits import told_to_the_shell
+
 __all__ = ["command_of", "flag"]
 
 OptionsT = TypeVar("OptionsT")
 
 
-def flag(name: str, text: str, panel: str, **more: Any) -> Any:
-    """The metadata of one option, listed under `panel` in the help."""
-    return typer.Option(name, help=text, rich_help_panel=panel, **more)
+def flag(name: str, text: str, **more: Any) -> Any:
+    """The metadata of one option."""
+    return typer.Option(name, help=text, **more)
 
 
 def command_of(options: type[OptionsT], run: Callable[[OptionsT], None]) -> Callable[..., None]:
-    """A function that typer can call: one parameter a field of the dataclass `options`, which `run` gets whole."""
+    """A function that typer can call: one parameter a field of the dataclass `options`, which `run` gets whole.
+
+    What `run` raises is told to the shell.
+    """
     hints = get_type_hints(options, include_extras=True)
     names = [field.name for field in fields(options)]  # type: ignore[arg-type]  # every caller gives a dataclass
     defaults = inspect.signature(options).parameters
 
     def call(**values: Any) -> None:
-        run(options(**values))
+        with told_to_the_shell():
+            run(options(**values))
 
     call.__doc__ = run.__doc__
     call.__annotations__ = {name: hints[name] for name in names}

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 
@@ -18,12 +19,12 @@ __all__ = ["progress_bar"]
 @contextmanager
 def progress_bar(total_bytes: int) -> Iterator[Callable[[Progress], None]]:
     """A bar over the bytes of a rollout file; what is yielded moves it."""
-    console = Console(stderr=True)
-    if not console.is_terminal:
+    # Asked of the stream: the console takes a log file for a terminal where FORCE_COLOR is set.
+    if not sys.stderr.isatty():
         yield lambda _: None
         return
     columns = (TextColumn("scoring"), BarColumn(), TextColumn("{task.fields[groups]:,} groups"), TimeRemainingColumn())
-    with Bar(*columns, console=console, transient=True) as bar:
+    with Bar(*columns, console=Console(stderr=True), transient=True) as bar:
         task = bar.add_task("scoring", total=total_bytes, groups=0)
 
         def move(progress: Progress) -> None:

@@ -7,9 +7,9 @@ from dataclasses import dataclass
 from typing import Annotated
 
 import typer
-from rich.console import Console
 from rich.table import Table
 
+from posttrain.cli.console import plain_console
 from posttrain.cli.importing import importable_from_here
 from posttrain.rewards import RewardCatalog, load_catalog
 from posttrain.rewards.scorers import BUILT_IN
@@ -27,14 +27,14 @@ class ProvidersOptions:
 
 
 def providers(options: ProvidersOptions) -> None:
-    """List the providers of a catalog: needs, terms, diagnostics, revision, identity."""
+    """List the providers of a catalog, with what identifies each."""
     importable_from_here()
     catalog = load_catalog(options.catalog)
-    console = Console()
-    console.print(_table(catalog), markup=False)
+    console = plain_console()
+    console.print(_table(catalog))
     custom = sum(name not in BUILT_IN for name in catalog)
     source = f"; {custom} of {catalog.path}" if catalog.path else ""
-    console.print(f"{len(BUILT_IN)} built-in providers{source}", markup=False, highlight=False, soft_wrap=True)
+    console.print(f"{len(BUILT_IN)} built-in providers{source}", soft_wrap=True)
 
 
 def _table(catalog: RewardCatalog) -> Table:

@@ -6,8 +6,7 @@ from __future__ import annotations
 from pathlib import Path
 from time import perf_counter
 
-from rich.console import Console
-
+from posttrain.cli.console import plain_console
 from posttrain.cli.importing import importable_from_here
 from posttrain.cli.progress import progress_bar
 from posttrain.cli.score_options import ScoreOptions
@@ -23,7 +22,7 @@ __all__ = ["score"]
 
 
 def score(options: ScoreOptions) -> None:
-    """Score saved rollouts, whole groups at a time: scores, advantages and a report.
+    """Score saved rollouts: rewards, advantages and a report.
 
     Example: posttrain score rollouts.jsonl --reward gsm8k --group-size 4 --reference-column answer --out scored.jsonl
     """
@@ -65,28 +64,28 @@ def _score(worker: RewardWorker, source: RolloutSource, options: ScoreOptions) -
             restart=options.restart,
             watch=watch,
         )
-    console = Console()
+    console = plain_console()
     console.print(report_table(scores.report))
     if scores.resumed_groups:
-        console.print(f"{scores.resumed_groups:,} groups were scored by the interrupted run", highlight=False)
+        console.print(f"{scores.resumed_groups:,} groups were scored by the interrupted run")
     where = f", written to {', '.join(map(str, scores.written))}" if scores.written else ""
-    console.print(f"done in {perf_counter() - started:.1f} s{where}", markup=False, highlight=False, soft_wrap=True)
+    console.print(f"done in {perf_counter() - started:.1f} s{where}", soft_wrap=True)
 
 
 def _explain(worker: RewardWorker, source: RolloutSource, trajectory_id: str) -> None:
     explanation = explain(worker.stage, source, trajectory_id)
-    console = Console()
+    console = plain_console()
     for table in explanation_tables(explanation, worker.stage.estimator):
-        console.print(table, markup=False)
+        console.print(table)
 
 
 def _replay(file: Path, catalog: str | None) -> None:
     record = load_failed_request(file)
-    console = Console()
-    console.print(f"recorded: {record.error}", markup=False, highlight=False, soft_wrap=True)
+    console = plain_console()
+    console.print(f"recorded: {record.error}", soft_wrap=True)
     scores = replay(record, catalog=catalog)
-    console.print(scores_table(scores), markup=False)
-    console.print(f"{record.provider} now scores group {record.group_id}", markup=False, highlight=False)
+    console.print(scores_table(scores))
+    console.print(f"{record.provider} now scores group {record.group_id}")
 
 
 def _failed_request_file(out: Path | None) -> Path:

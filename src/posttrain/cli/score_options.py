@@ -5,7 +5,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Annotated, Final, Literal
+from typing import Annotated, Literal
 
 import typer
 
@@ -15,10 +15,6 @@ from posttrain.rollouts.columns import RolloutColumns
 
 __all__ = ["ScoreOptions"]
 
-_SCORING: Final = "Scoring"
-_COLUMNS: Final = "Columns of the rollouts"
-_OUTPUT: Final = "Output"
-_LOOKING: Final = "Looking closely"
 
 _Estimator = Literal["group_norm", "group_mean", "leave_one_out", "group_mean_batch_std"]
 
@@ -28,37 +24,36 @@ class ScoreOptions:
     """What the user asked for."""
 
     rollouts: Annotated[
-        Path | None, typer.Argument(help="JSONL, a row per candidate or per group; .gz and .zst too. (rl.data.path)")
+        Path | None,
+        typer.Argument(
+            metavar="ROLLOUTS", help="JSONL, a row per candidate or per group; .gz and .zst too. (rl.data.path)"
+        ),
     ] = None
-    reward: Annotated[
-        list[str] | None, flag("--reward", "Provider to score with; again for several. (rl.reward)", _SCORING)
-    ] = None
+    reward: Annotated[list[str] | None, flag("--reward", "Provider to score with; again for several. (rl.reward)")] = (
+        None
+    )
     catalog: Annotated[
         str | None,
-        flag("--catalog", "Your providers, package.module:factory or file.py:factory. (rl.reward_catalog)", _SCORING),
+        flag("--catalog", "Your providers, package.module:factory or file.py:factory. (rl.reward_catalog)"),
     ] = None
-    group_size: Annotated[
-        int | None, flag("--group-size", "Candidates per group. (rl.group_size)", _SCORING, min=1)
-    ] = None
+    group_size: Annotated[int | None, flag("--group-size", "Candidates per group. (rl.group_size)", min=1)] = None
     weight: Annotated[
         list[str] | None,
         flag(
             "--weight",
             "Weight of a term in the final reward, 1 where none is given; again for several. (rl.reward_stage.weights)",
-            _SCORING,
             metavar="TERM=NUMBER",
         ),
     ] = None
-    estimator: Annotated[_Estimator, flag("--estimator", "Of the advantage. (rl.reward_stage.estimator)", _SCORING)] = (
+    estimator: Annotated[_Estimator, flag("--estimator", "Of the advantage. (rl.reward_stage.estimator)")] = (
         "group_norm"
     )
-    namespace: Annotated[Literal["train", "val"], flag("--namespace", "Of the metrics.", _SCORING)] = "train"
+    namespace: Annotated[Literal["train", "val"], flag("--namespace", "Of the metrics.")] = "train"
     on_unavailable: Annotated[
         Literal["fail", "drop_group"],
         flag(
             "--on-unavailable",
             "What to do when an outside service can't answer. (rl.reward_stage.on_unavailable)",
-            _SCORING,
         ),
     ] = "fail"
     max_dropped_fraction: Annotated[
@@ -66,7 +61,6 @@ class ScoreOptions:
         flag(
             "--max-dropped-fraction",
             "Share of dropped groups that is still accepted. (rl.reward_stage.max_dropped_fraction)",
-            _SCORING,
             min=0.0,
             max=1.0,
         ),
@@ -76,7 +70,6 @@ class ScoreOptions:
         flag(
             "--groups-in-flight",
             "Lower than the providers declare. (rl.reward_stage.groups_in_flight)",
-            _SCORING,
             min=1,
         ),
     ] = None
@@ -85,52 +78,44 @@ class ScoreOptions:
         flag(
             "--group-by",
             "For files without group ids: rows with equal columns, or every N rows, are a group.",
-            _COLUMNS,
             metavar="COL,...|consecutive:N",
         ),
     ] = None
     group_id_column: Annotated[
-        str, flag("--group-id-column", "What the rows of a group share. (rl.data.group_id_column)", _COLUMNS)
+        str, flag("--group-id-column", "What the rows of a group share. (rl.data.group_id_column)")
     ] = "group_id"
     trajectory_id_column: Annotated[
-        str, flag("--trajectory-id-column", "Identity of a candidate. (rl.data.trajectory_id_column)", _COLUMNS)
+        str, flag("--trajectory-id-column", "Identity of a candidate. (rl.data.trajectory_id_column)")
     ] = "trajectory_id"
-    prompt_column: Annotated[str, flag("--prompt-column", "Any JSON. (rl.data.prompt_column)", _COLUMNS)] = "prompt"
+    prompt_column: Annotated[str, flag("--prompt-column", "Any JSON. (rl.data.prompt_column)")] = "prompt"
     completion_column: Annotated[
-        str, flag("--completion-column", "Text of one candidate. (rl.data.completion_column)", _COLUMNS)
+        str, flag("--completion-column", "Text of one candidate. (rl.data.completion_column)")
     ] = "completion"
     completions_column: Annotated[
-        str, flag("--completions-column", "A list: the row is a group. (rl.data.completions_column)", _COLUMNS)
+        str, flag("--completions-column", "A list: the row is a group. (rl.data.completions_column)")
     ] = "completions"
-    reference_column: Annotated[str, flag("--reference-column", "Any JSON. (rl.data.response_column)", _COLUMNS)] = (
-        "reference"
-    )
+    reference_column: Annotated[str, flag("--reference-column", "Any JSON. (rl.data.response_column)")] = "reference"
     finish_reason_column: Annotated[
-        str, flag("--finish-reason-column", "The engine's verdict. (rl.data.finish_reason_column)", _COLUMNS)
+        str, flag("--finish-reason-column", "The engine's verdict. (rl.data.finish_reason_column)")
     ] = "finish_reason"
     completion_token_count_column: Annotated[
-        str, flag("--completion-token-count-column", "Tokens. (rl.data.completion_token_count_column)", _COLUMNS)
+        str, flag("--completion-token-count-column", "Tokens. (rl.data.completion_token_count_column)")
     ] = "completion_token_count"  # noqa: S105  # tokens of a text, no secret
     out: Annotated[
-        Path | None, flag("--out", "Scored rows, a JSON line a candidate; NAME.identity.json beside it.", _OUTPUT)
+        Path | None, flag("--out", "Scored rows, a JSON line a candidate; NAME.identity.json beside it.")
     ] = None
-    metrics: Annotated[Path | None, flag("--metrics", "Default: metrics.json beside --out.", _OUTPUT)] = None
-    resume: Annotated[
-        bool, flag("--resume", "Go on with an interrupted run, under the same identity only.", _OUTPUT)
-    ] = False
-    restart: Annotated[bool, flag("--restart", "Throw an interrupted run away.", _OUTPUT)] = False
+    metrics: Annotated[Path | None, flag("--metrics", "Metrics as JSON; metrics.json beside --out by default.")] = None
+    resume: Annotated[bool, flag("--resume", "Go on with an interrupted run, under the same identity only.")] = False
+    restart: Annotated[bool, flag("--restart", "Throw an interrupted run away.")] = False
     explain: Annotated[
         str | None,
         flag(
             "--explain",
             "Show one candidate with what the provider saw and returned.",
-            _LOOKING,
             metavar="TRAJECTORY_ID",
         ),
     ] = None
-    replay: Annotated[Path | None, flag("--replay", "Run a kept failing request again.", _LOOKING, metavar="FILE")] = (
-        None
-    )
+    replay: Annotated[Path | None, flag("--replay", "Run a kept failing request again.", metavar="FILE")] = None
 
     def columns(self) -> RolloutColumns:
         """The columns of the rollouts."""

@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping, Sequence
-from typing import Any
+from typing import Any, Final
 
 import msgspec
 from rich.table import Table
@@ -15,7 +16,8 @@ from posttrain.runs.offline import Explanation
 
 __all__ = ["explanation_tables", "report_table", "scores_table"]
 
-_SHOWN = 2000
+_SHOWN: Final = 2000
+_CONTROLS: Final = re.compile(r"[\x00-\x08\x0b-\x1f\x7f-\x9f]")
 
 
 def report_table(report: RewardReport) -> Table:
@@ -42,8 +44,8 @@ def report_table(report: RewardReport) -> Table:
             table.add_row(f"  {name}/{diagnostic}", f"{metric.value:g}")
     if report.providers:
         name, slow = max(report.providers.items(), key=lambda each: each[1].seconds)
-        slowest = f"{slow.seconds:.2f} s in {name}, at most {slow.slowest_seconds * 1e3:.1f} ms in {slow.slowest_group}"
-        table.add_row("slowest", slowest)
+        longest = f"{slow.slowest_seconds * 1e3:.1f} ms in {_text(slow.slowest_group)}"
+        table.add_row("slowest", f"{slow.seconds:.2f} s in {name}, at most {longest}")
     return table
 
 
@@ -54,12 +56,13 @@ def _share(part: int, whole: int) -> str:
 def explanation_tables(explanation: Explanation, estimator: Estimator) -> list[Table]:
     """One candidate: what it is, what each provider saw, what came out beside its siblings."""
     candidate, group = explanation.candidate, explanation.group
-    seen = Table(title=f"{candidate.trajectory_id}, in group {group.group_id}", title_justify="left", show_header=False)
+    title = f"{_text(candidate.trajectory_id)}, in group {_text(group.group_id)}"
+    seen = Table(title=title, title_justify="left", show_header=False)
     seen.add_column(style="bold")
     seen.add_column(overflow="fold")
     seen.add_row("rows", f"{explanation.rows[0]} to {explanation.rows[1]}, candidate {explanation.place}")
     seen.add_row("completion", _text(candidate.completion))
-    seen.add_row("finish_reason", str(candidate.finish_reason))
+    seen.add_row("finish_reason", _text(candidate.finish_reason))
     seen.add_row("completion_token_count", str(candidate.completion_token_count))
     for name, context in explanation.contexts.items():
         seen.add_row(f"{name} saw prompt", _text(context.prompt))
@@ -82,11 +85,13 @@ def _columns_table(ids: Sequence[str], columns: Mapping[str, Sequence[float]], m
     for place, (trajectory_id, *values) in enumerate(zip(ids, *columns.values(), strict=True)):
         style = "bold" if place == marked else None
         table.add_row(
-            ("> " if place == marked else "") + trajectory_id, *(f"{value:g}" for value in values), style=style
+            ("> " if place == marked else "") + _text(trajectory_id), *(f"{value:g}" for value in values), style=style
         )
     return table
 
 
 def _text(value: Any) -> str:
+    """A text as it is, anything else as JSON; nobody's rollouts may command the terminal."""
     text = value if isinstance(value, str) else msgspec.json.encode(value).decode()
-    return text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({len(text):,} characters)"
+    text = text if len(text) <= _SHOWN else f"{text[:_SHOWN]}... ({len(text):,} characters)"
+    return _CONTROLS.sub(lambda found: repr(found[0])[1:-1], text)

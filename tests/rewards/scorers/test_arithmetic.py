@@ -113,7 +113,9 @@ ANSWERS = [
     ("20 m^2", "20", "nor is it the last one"),
     ("5 x^{2}", "5", "nor in braces"),
     ("5 for x_{2}", "5", "an index is no number"),
-    ("5 for x2, H2O and v1.5", "5", "nor is a digit in a word"),
+    ("7 for x2, H2O and v1.5", "7", "nor is a digit in a word"),
+    ("7 for x1,000", "7", "nor the last group of one"),
+    ("= \\binom{n}{2}", None, "nor is the second argument of a command"),
     ("= √25", None, "nor is what a root is taken of"),
     ("= \\sqrt{25}", None, "nor in LaTeX"),
     ("= -5", "-5", "a sign"),
@@ -124,6 +126,7 @@ ANSWERS = [
     ("= $-5", "-5", "behind it"),
     ("= **-5**", "-5", "in bold"),
     ("= - 5", "-5", "right behind the mark a sign may stand apart"),
+    ("= -\n5", "-5", "even on a line of its own"),
     ("it is -5", "-5", "a sign in running text"),
     ("it is - 5", None, "but apart it may be a dash"),
     ("- 5", None, "or a bullet"),
@@ -133,6 +136,8 @@ ANSWERS = [
     ("= \\pm 5", None, "in LaTeX too"),
     ("x - 5", None, "an expression is not its last term"),
     ("x-5", None, "nor without spaces"),
+    ("(x)-5", None, "nor behind a bracket"),
+    ("= 5 ± 1", None, "nor is a measurement its middle"),
     ("7-5", None, "nor of numbers"),
     ("= 7 - 5", None, "nor its first"),
     ("= 7 -5", None, "however it is spaced"),
@@ -212,7 +217,9 @@ def test_how_near_is_near_enough(score: Callable[..., float], reference: Any, co
     assert score("arithmetic", reference, completion) == expected
 
 
-@pytest.mark.parametrize("reference", [42, 42.0, "42", " 42.0\n", "$42", "4.2e1", "84/2", "+42", "42%", "**42**"])
+@pytest.mark.parametrize(
+    "reference", [42, 42.0, "42", " 42.0\n", "$42", "4.2e1", "84/2", "+42", "42%", "**42**", "\\boxed{42}"]
+)
 def test_a_reference_is_a_number_or_the_text_of_one(score: Callable[..., float], reference: Any) -> None:
     """Numbers of JSON and their texts, in any notation, mean the same."""
     assert score("arithmetic", freeze(reference), "6 * 7 = 42") == 1.0

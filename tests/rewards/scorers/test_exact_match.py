@@ -82,6 +82,7 @@ def test_a_reference_of_another_shape_is_a_data_fault(score: Callable[..., float
         pytest.param("ς", "σ", 1.0, id="a lone final sigma too"),
         pytest.param("ǰ", "J\u030c", 1.0, id="folding splits U+01F0, composing afterwards mends it"),
         pytest.param("J\u030c", "ǰ", 1.0, id="the same from the other side"),
+        pytest.param("ǰ\u0323", "J\u0323\u030c", 1.0, id="with a second mark, whatever the order"),
         pytest.param("İ", "i\u0307", 1.0, id="a capital i with a dot is an i with a dot above"),
         pytest.param("İ", "i", 0.0, id="it is no plain i: folding knows no language"),
         pytest.param("ı", "I", 0.0, id="nor is a dotless i"),

@@ -43,7 +43,9 @@ def batch_of() -> Callable[[Mapping[str, Sequence[Any]]], list[Trajectory]]:
     """
 
     def make(groups: Mapping[str, Sequence[Any]]) -> list[Trajectory]:
-        return [_trajectory(name, index, worth) for name, all_of in groups.items() for index, worth in enumerate(all_of)]
+        return [
+            _trajectory(name, index, worth) for name, all_of in groups.items() for index, worth in enumerate(all_of)
+        ]
 
     return make
 
@@ -63,7 +65,7 @@ class _Provider:
 
 @pytest.fixture(scope="session")
 def spec_of() -> Callable[..., RewardProviderSpec]:
-    """`spec_of("task")` is a provider that reads that term off each completion; `evaluate` puts another in its place."""
+    """`spec_of("task")` is a provider that reads that term off each completion; `evaluate` does instead where given."""
 
     def make(*terms: str, evaluate: Evaluate | None = None, **fields: Any) -> RewardProviderSpec:
         read = partial(map_candidates, partial(_read, terms))
@@ -91,7 +93,7 @@ def read_off() -> Callable[..., RewardGroupResult]:
 
 @pytest.fixture(scope="session")
 def state_of() -> Callable[[Sequence[Trajectory]], list[tuple[int, str, str]]]:
-    """What the stage may write, to the bit: identity and content of each reward dict, in its order, and the advantage."""
+    """What the stage may write, to the bit: identity and content of each reward dict, in order, and each advantage."""
 
     def of(trajectories: Sequence[Trajectory]) -> list[tuple[int, str, str]]:
         return [(id(each.reward), repr(each.reward), repr(each.advantage)) for each in trajectories]

@@ -75,7 +75,7 @@ def test_foreign_keys_survive(worker: RewardWorker, batch_of: Batch) -> None:
     batch[0].reward = {"step/0": 0.5, "steps": steps}  # type: ignore[dict-item]  # what others keep there is theirs
     worker.score(batch)
     assert list(batch[0].reward.items()) == [("step/0", 0.5), ("steps", steps), ("task", 1.0), ("final", 1.0)]
-    assert batch[0].reward["steps"] is steps
+    assert steps == [0.1, 0.2]
     assert batch[1].reward == {"task": 3.0, "final": 3.0}
 
 
@@ -156,9 +156,7 @@ class _Watched(Trajectory):
 def test_a_subclass_can_not_run_code_between_two_writes(worker: RewardWorker, batch_of: Batch) -> None:
     """The slots are set without a detour over the attribute access of a subclass."""
     batch = [
-        _Watched(
-            trajectory_id=each.trajectory_id, group_id=each.group_id, obs=each.obs, completion=each.completion
-        )
+        _Watched(trajectory_id=each.trajectory_id, group_id=each.group_id, obs=each.obs, completion=each.completion)
         for each in batch_of({"a": [1.0, 3.0]})
     ]
     worker.score(batch)

@@ -36,7 +36,7 @@ def identity_sha256(value: FrozenJson) -> str:
 
 
 @final
-class ProviderIdentity(msgspec.Struct, frozen=True):
+class ProviderIdentity(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     """What a run records of one selected provider, and what a resume must find again."""
 
     catalog: str | None
@@ -50,7 +50,7 @@ class ProviderIdentity(msgspec.Struct, frozen=True):
 
 
 @final
-class StageIdentity(msgspec.Struct, frozen=True, kw_only=True):
+class StageIdentity(msgspec.Struct, frozen=True, kw_only=True, forbid_unknown_fields=True):
     """Everything that decides what the stage writes, beyond the batch itself."""
 
     providers: tuple[ProviderIdentity, ...]
@@ -71,8 +71,8 @@ class StageIdentity(msgspec.Struct, frozen=True, kw_only=True):
         return identity_sha256(self.to_json())
 
     def to_json(self) -> dict[str, Any]:
-        """The same as plain JSON, for a record."""
-        plain: dict[str, Any] = msgspec.to_builtins(self)
+        """The same as plain JSON, for a record: what reading it from a file would give."""
+        plain: dict[str, Any] = json.loads(json.dumps(msgspec.to_builtins(self)))
         return plain
 
     @classmethod
@@ -80,7 +80,7 @@ class StageIdentity(msgspec.Struct, frozen=True, kw_only=True):
         """Read a record back.
 
         Raises:
-            RewardConfigError: it is not one.
+            RewardConfigError: it is not one, or holds a field that this version does not know and could not compare.
         """
         try:
             return msgspec.convert(record, cls)

@@ -43,7 +43,7 @@ _TOLERANCE: Final = 10**9
 """Values that are not whole may differ by one part in so many."""
 
 _DIGIT: Final = re.compile("[0-9]")
-_LEADING_SIGN: Final = re.compile(r"\s*([-+])[^\S\n]+")
+_LEADING_SIGN: Final = re.compile(r"\s*([-+])\s+")
 _NUMERAL: Final = re.compile(
     rf"""
     (?=[-+±∓*/×÷·$€£¥₹_\\.0-9])  # what can begin one; rules out most places at once

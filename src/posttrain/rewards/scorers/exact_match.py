@@ -4,13 +4,13 @@
 Reference: a string, or a non-empty list of accepted strings. Each side is normalised exactly once:
 
 1. whitespace of any kind is trimmed, and each run of it becomes one space;
-2. case is folded between NFD and NFC.
+2. the text is decomposed (NFD), its case folded, and the result composed (NFC).
 
-Step 2 is the canonical caseless matching of the Unicode standard (section 3.13, D145). Folding may split a character
-(``ǰ`` becomes ``j`` and a caron), so NFC comes last; a few characters fold differently once they are decomposed (those
-with an iota subscript), so NFD comes first. Folding is full: ``ß`` equals ``ss``, ``ﬁ`` equals ``fi``, and the three
-sigmas are one; it knows no language, so ``İ`` is an i with a dot above, not an ``i``. What remains is equality: order,
-count, punctuation and accents all matter.
+Step 2 is the canonical caseless matching of the Unicode standard (section 3.13, D145). Folding without it would part
+spellings of one text: it splits some characters (``ǰ`` becomes ``j`` and a caron), and it reads an iota subscript by
+its place among other marks. Folding is full: ``ß`` equals ``ss``, ``ﬁ`` equals ``fi``, and the three sigmas are one; it
+knows no language, so ``İ`` is an i with a dot above, not an ``i``. What remains is equality: order, count, punctuation
+and accents all matter.
 """
 
 from __future__ import annotations
@@ -30,7 +30,6 @@ __all__ = ["SPEC", "score_candidate"]
 
 _MOST_COMPOSED: Final = 4
 """Code points that NFC can merge into one, at most; nothing else in the normalisation makes a text shorter."""
-
 _LISTED: Final = 20
 
 

@@ -27,7 +27,7 @@ from posttrain.rewards.scorers.numbers_in_text import Exact, folded, is_doubtful
 __all__ = ["SPEC", "score_candidate"]
 
 _MARKER: Final = "####"
-_POWER_OF_LENGTH: Final = re.compile(r"(?<![^\W\d_])(?:[cdkm]?m|ft|in|yd|mi)(?:\^?[23]|[²³])(?!\w)")
+_POWER_OF_LENGTH: Final = re.compile(r"(?<![^\W\d_])(?:[cdkm]?m|ft|in|yd|mi)(?:\^?[23]|[²³])")
 
 
 def score_candidate(candidate: RewardCandidate, context: RewardContext) -> RewardProviderResult:

@@ -59,7 +59,7 @@ class Estimator(msgspec.Struct, frozen=True):
         if low == high:
             return (0.0,) * len(finals)
         # Which way it goes hangs on the values alone, so that the order of the candidates changes no bit.
-        if -_LARGE < low and high < _LARGE:
+        if low > -_LARGE and high < _LARGE:
             return tuple(self.formula(finals, batch_scale, EPSILON))
         return self._scaled(finals, batch_scale)
 

@@ -32,7 +32,7 @@ class GroupOutcome(msgspec.Struct, frozen=True, kw_only=True):
     @property
     def has_spread(self) -> bool:
         """Whether the final rewards differ: the hook for a rollout that samples again where they don't."""
-        return bool(self.final) and min(self.final) != max(self.final)
+        return bool(self.final) and self.final.count(self.final[0]) < len(self.final)
 
     def rewards(self) -> list[dict[str, float]]:
         """What each candidate is given, in order: every term and ``final``."""

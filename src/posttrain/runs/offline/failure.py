@@ -68,9 +68,17 @@ def keeping_failed_request(selection: Selection, catalog: str | None, file: Path
                 prompt=request.context.prompt,
                 reference=request.context.reference,
             )
-            write_atomically(file, msgspec.json.encode(record), mode=_PRIVATE)
-            error.add_note(f"The request is kept in {file}: mend the provider, then posttrain score --replay {file}")
+            error.add_note(_kept(record, file))
         raise
+
+
+def _kept(record: FailedRequest, file: Path) -> str:
+    """Write the record; what to tell of it. The failure itself matters more than whether its request can be kept."""
+    try:
+        write_atomically(file, msgspec.json.encode(record), mode=_PRIVATE)
+    except RewardConfigError as error:
+        return f"The request could not be kept: {error}"
+    return f"The request is kept in {file}: mend the provider, then posttrain score --replay {file}"
 
 
 def load_failed_request(file: Path) -> FailedRequest:
@@ -83,10 +91,12 @@ def load_failed_request(file: Path) -> FailedRequest:
         record = msgspec.json.decode(file.read_bytes(), type=FailedRequest)
     except OSError as error:
         raise RewardConfigError(f"{file} can't be read: {error.strerror or error}") from error
-    except msgspec.DecodeError as error:
+    except (msgspec.DecodeError, RecursionError) as error:
         raise RewardConfigError(f"{file} is no kept request: {error}") from error
     if record.format != _FORMAT:
         raise RewardConfigError(f"{file} has format {record.format}; this version reads {_FORMAT}")
+    if not record.candidates:
+        raise RewardConfigError(f"{file} is no kept request: it has no candidates")
     return record
 
 

@@ -55,18 +55,20 @@ def encode_rows(outcomes: Iterable[GroupOutcome]) -> bytearray:
 
 
 def provenance(stage: RewardStage, source: RolloutSource) -> dict[str, Any]:
-    """Everything that decides what a scored file holds: a resume under anything else is refused.
+    """Everything that decides what a scored file and its metrics hold: a resume under anything else is refused.
 
     Raises:
-        RewardConfigError: the file can't be read.
+        RewardConfigError: the rollouts can't be read, or can be read only once, as a pipe.
     """
     identity = stage.identity
+    size, digest = _fingerprint(source.path)
     return {
         "format": FORMAT,
         "posttrain": __version__,
         "stage_sha256": identity.sha256,
         "stage": identity.to_json(),
-        "rollouts": {"name": source.path.name, "bytes": _size(source.path), "sha256": _digest(source.path)},
+        "namespace": stage.namespace,
+        "rollouts": {"name": source.path.name, "bytes": size, "sha256": digest},
         "columns": asdict(source.columns),
         "grouping": source.grouping.describe(),
     }
@@ -77,16 +79,15 @@ def json_bytes(value: Any) -> bytes:
     return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
 
 
-def _size(path: Path) -> int:
+def _fingerprint(path: Path) -> tuple[int, str]:
+    """Size in bytes and SHA-256 of a file."""
     try:
-        return path.stat().st_size
-    except OSError as error:
-        raise RewardConfigError(f"{path} can't be read: {error.strerror or error}") from error
-
-
-def _digest(path: Path) -> str:
-    try:
+        if path.exists() and not path.is_file():
+            raise RewardConfigError(
+                f"{path} is no regular file: what is scored to an output is read twice, so copy it to a file first"
+            )
         with path.open("rb") as file:
-            return hashlib.file_digest(file, "sha256").hexdigest()
+            digest = hashlib.file_digest(file, "sha256").hexdigest()
+            return file.tell(), digest
     except OSError as error:
         raise RewardConfigError(f"{path} can't be read: {error.strerror or error}") from error

@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator
-from contextlib import ExitStack
+from contextlib import ExitStack, contextmanager
 from itertools import islice
 from pathlib import Path
 from time import perf_counter
@@ -12,14 +12,14 @@ from typing import Any, Final, final
 
 import msgspec
 
-from posttrain.errors import RewardConfigError, RewardContractError, RewardError
+from posttrain.errors import RewardConfigError, RewardContractError, RewardUnavailableError
 from posttrain.rewards.metrics.report import RewardReport
 from posttrain.rewards.stage.annotate import annotate_groups
 from posttrain.rewards.stage.stage import EvaluatedGroups, RewardStage
-from posttrain.rollouts.atomic import write_atomically
 from posttrain.rollouts.journal import Journal
 from posttrain.rollouts.source import START, Position, RolloutGroup, RolloutSource
 from posttrain.runs.offline.batch_pass import annotated_rows
+from posttrain.runs.offline.outputs import Outputs, planned_outputs
 from posttrain.runs.offline.record import encode_rows, json_bytes, provenance
 
 __all__ = ["FileScores", "Progress", "score_file"]
@@ -48,7 +48,7 @@ class FileScores(msgspec.Struct, frozen=True, kw_only=True):
     resumed_groups: int = 0
     """Groups that an earlier, interrupted run had scored."""
     written: tuple[Path, ...] = ()
-    """The files that were written: scored rows, metrics, identity; none without an output."""
+    """The files that were written: scored rows, metrics, identity, as far as they were asked for."""
 
 
 @final
@@ -80,48 +80,66 @@ def score_file(
         stage: the stage, of a `RewardWorker`.
         source: the rollouts.
         out: the scored file, a JSON line a candidate; written beside itself and renamed when whole.
-        metrics: the metrics file; ``metrics.json`` beside `out` by default.
-        resume: go on with an interrupted run of the same identity, rollouts, columns and grouping; begin when there is
-            none.
+        metrics: the metrics file; ``metrics.json`` beside `out` by default, none without `out`.
+        resume: go on with an interrupted run under the same identity; begin when there is none.
         restart: throw an interrupted run away.
         watch: told after every stretch of groups.
 
     Raises:
-        RewardConfigError: an interrupted run is there and neither `resume` nor `restart` is asked for; what it was run
-            with differs; the file system refuses.
+        RewardConfigError: an interrupted run is there and neither `resume` nor `restart` is asked for, or what it was
+            run with differs; an output would overwrite another file of the run; the file system refuses.
         RewardContractError: rows, the provider or its results are at fault. What was scored before stays resumable.
         RewardUnavailableError: an outside service could not answer, or too many groups were dropped.
     """
+    _check_modes(out, resume=resume, restart=restart)
+    outputs = planned_outputs(source.path, out, metrics)
+    header = provenance(stage, source) if out is not None else {}
+    outputs.make_folders()
     with ExitStack() as held:
-        header, journal, state = None, None, None
+        journal, state = None, None
         if out is not None:
-            header = provenance(stage, source)
-            _make_folder(out.parent)
             journal = held.enter_context(_journal(out, header, resume=resume, restart=restart))
             state = _recorded(journal)
         start = state.position if state is not None else START
         report = state.report if state is not None else RewardReport(namespace=stage.namespace)
         if journal is None or not journal.is_finished:
-            report = _score_groups(stage, source, start, report, journal, watch)
-        stage.check_dropped(report)
-        written: tuple[Path, ...] = ()
-        if out is not None and journal is not None and header is not None:
-            written = _publish(stage, report, journal, header, out, metrics or out.with_name("metrics.json"))
+            with _told_of_leftovers(out):
+                report = _score_groups(stage, source, start, report, journal, watch)
+        _check_dropped(stage, report)
+        with _told_of_leftovers(out):
+            written = _publish(stage, report, journal, header, outputs)
         return FileScores(report=report, resumed_groups=start.groups, written=written)
 
 
-def _make_folder(folder: Path) -> None:
-    try:
-        folder.mkdir(parents=True, exist_ok=True)
-    except OSError as error:
-        raise RewardConfigError(f"the folder {folder} can't be made: {error.strerror or error}") from error
-
-
-def _journal(out: Path, header: dict[str, Any], *, resume: bool, restart: bool) -> Journal:
+def _check_modes(out: Path | None, *, resume: bool, restart: bool) -> None:
     if resume and restart:
         raise RewardConfigError(
             "--resume goes on with an interrupted run and --restart throws it away: give one of them"
         )
+    if out is None and (resume or restart):
+        raise RewardConfigError(f"--{'resume' if resume else 'restart'} needs --out, beside which the earlier run lies")
+
+
+@contextmanager
+def _told_of_leftovers(out: Path | None) -> Iterator[None]:
+    """Let a failure or an interrupt say that work is left to go on with."""
+    try:
+        yield
+    except BaseException as error:
+        if out is not None and Journal.leftover(out):
+            error.add_note(f"What was scored is kept beside {out}: go on with --resume, or begin anew with --restart")
+        raise
+
+
+def _check_dropped(stage: RewardStage, report: RewardReport) -> None:
+    try:
+        stage.check_dropped(report)
+    except RewardUnavailableError as error:
+        error.add_note("--resume does not ask for dropped groups again: score the file anew, with --restart")
+        raise
+
+
+def _journal(out: Path, header: dict[str, Any], *, resume: bool, restart: bool) -> Journal:
     found = Journal.resume(out, header) if resume else None
     return found if found is not None else Journal.begin(out, header, overwrite=restart)
 
@@ -148,7 +166,7 @@ def _score_groups(
     while True:
         try:
             step = next(chunks, None)
-        except (RewardError, KeyboardInterrupt):
+        except BaseException:
             # What was scored before may have been paid for.
             if journal is not None:
                 _save(journal, state)
@@ -201,17 +219,20 @@ def _evaluated_chunks(
 
 
 def _publish(
-    stage: RewardStage, report: RewardReport, journal: Journal, header: dict[str, Any], out: Path, metrics: Path
+    stage: RewardStage, report: RewardReport, journal: Journal | None, header: dict[str, Any], outputs: Outputs
 ) -> tuple[Path, ...]:
     """The scored rows come last: where they are, the rest is too."""
-    identity = out.with_name(f"{out.name.removesuffix('.jsonl')}.identity.json")
-    write_atomically(identity, json_bytes(header))
-    write_atomically(metrics, json_bytes(report.metrics()))
-    if stage.estimator.over_batch and not journal.is_finished:
-        write_atomically(
-            out, annotated_rows(journal.lines(), stage.estimator, stage.estimator.batch_scale(report.final))
-        )
-        journal.discard()
-    else:
-        journal.finish()
-    return out, metrics, identity
+    if outputs.identity is not None:
+        outputs.put(outputs.identity, json_bytes(header))
+    if outputs.metrics is not None:
+        outputs.put(outputs.metrics, json_bytes(report.metrics()))
+    if outputs.rows is not None and journal is not None:
+        if stage.estimator.over_batch:
+            scale = stage.estimator.batch_scale(report.final)
+            outputs.put(outputs.rows, annotated_rows(journal.lines(), stage.estimator, scale))
+            journal.close()
+            # Emptied first: a kill between the removal of the two files would leave one that no resume can judge.
+            Journal.begin(outputs.rows, header, overwrite=True).discard()
+        else:
+            journal.finish()
+    return tuple(filter(None, (outputs.rows, outputs.metrics, outputs.identity)))
