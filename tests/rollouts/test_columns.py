@@ -27,7 +27,7 @@ def test_defaults_are_the_canonical_names() -> None:
 
 def test_every_bad_name_is_refused_at_once() -> None:
     """An empty name, a name that is no string and a name that stands twice come in one error, each with its flag."""
-    with pytest.raises(RewardConfigError) as caught:
+    with pytest.raises(RewardConfigError, match="columns of the rollouts are not valid") as caught:
         RolloutColumns(prompt="", completion=3, reference="x", finish_reason="x")  # type: ignore[arg-type]  # on purpose
     message = str(caught.value)
     assert "prompt (--prompt-column): expected a column's name, got '' (str)" in message

@@ -36,6 +36,7 @@ STANDING: dict[str, tuple[int, int]] = {
     "report": (6, 0),
     "training": (7, 0),
     "cli": (8, 0),
+    "__main__": (9, 0),
 }
 
 # Units of floor 3 see less of the reward core than their floor would allow.

@@ -67,7 +67,18 @@ def read_rows(
         RewardContractError: no row begins at `offset`.
     """
     stream.skip_to(offset)
-    readline = stream.readline
+    return _rows(stream.readline, decode, offset, row, distinct, longest)
+
+
+def _rows(
+    readline: Callable[[int], bytes],
+    decode: Callable[[bytes], T],
+    offset: int,
+    row: int,
+    distinct: Sequence[str],
+    longest: int,
+) -> Iterator[RowLine[T]]:
+    """See `read_rows`."""
     while True:
         try:
             line = readline(longest)

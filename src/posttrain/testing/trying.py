@@ -3,8 +3,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 
+from posttrain.errors import RewardContractError, describe
 from posttrain.frozen import Json, freeze
 from posttrain.rewards import (
     CandidateScorer,
@@ -42,13 +43,17 @@ def try_scorer(
 
     Raises:
         RewardContractError: what the stage would refuse: an exception of the scorer, None, NaN, a bool, terms that are
-            not the same for each candidate.
+            not the same for each candidate, completions that are no texts.
+        RewardConfigError: the scorer's terms have names that no spec could declare.
 
     Example:
         ::
 
             assert try_scorer(score_candidate, ["Paris", "Rome"], reference="Paris") == [{"task": 1.0}, {"task": 0.0}]
     """
+    is_list = isinstance(completions, Sequence) and not isinstance(completions, str)
+    if not is_list or not all(isinstance(each, str) for each in completions):
+        raise RewardContractError(f"completions: expected a list of texts, got {describe(completions)}")
     candidates = tuple(
         RewardCandidate(str(index), completion, None, finish_reason) for index, completion in enumerate(completions)
     )
@@ -60,8 +65,13 @@ def try_scorer(
     spec = RewardProviderSpec(
         factory=lambda: provider,
         revision="tried",
-        terms=tuple(results[0].terms) if results else ("score",),
-        diagnostics=sorted({name for each in results for name in each.diagnostics}),
+        terms=next((names for each in results if (names := _names(each.terms))), ["score"]),
+        diagnostics=list(dict.fromkeys(name for each in results for name in _names(each.diagnostics))),
     )
     columns, _ = check_result(spec, request, result)
     return [dict(zip(columns, row, strict=True)) for row in zip(*columns.values(), strict=True)]
+
+
+def _names(scores: object) -> list[str]:
+    """What a scorer named; nothing where it returned no mapping, which the check then refuses."""
+    return list(scores) if isinstance(scores, Mapping) else []

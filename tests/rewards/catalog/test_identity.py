@@ -241,7 +241,7 @@ def _without(field: str) -> dict[str, Any]:
 )
 def test_what_is_no_record_is_refused(record: Any) -> None:
     """Fields that are missing or of another type are a config error, never a default."""
-    with pytest.raises(RewardConfigError, match="^not a recorded stage identity: "):
+    with pytest.raises(RewardConfigError, match=r"^not a recorded stage identity: "):
         StageIdentity.from_json(record)
 
 
@@ -249,7 +249,7 @@ def test_a_field_that_is_not_known_is_refused() -> None:
     """A record of a later version may differ in just that field: it can't be compared, so it is no match."""
     provider = {**STAGE.to_json()["providers"][1], "fingerprint": "x"}
     for record in ({**STAGE.to_json(), "seed": 1}, {**STAGE.to_json(), "providers": [provider]}):
-        with pytest.raises(RewardConfigError, match="unknown field `(seed|fingerprint)`"):
+        with pytest.raises(RewardConfigError, match=r"unknown field `(seed|fingerprint)`"):
             StageIdentity.from_json(record)
 
 

@@ -7,7 +7,7 @@ import hashlib
 import importlib
 import inspect
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from pathlib import Path
 from types import ModuleType
 from typing import Any, Final
@@ -124,6 +124,11 @@ def _entries(factory: Callable[[], Any], path: str) -> Any:
     if inspect.iscoroutine(entries):
         entries.close()
         raise RewardConfigError(f"catalog factory {path!r} is async: write it as a plain function")
+    if not isinstance(entries, Mapping):
+        raise RewardConfigError(
+            f"catalog factory {path!r} has to return a mapping from provider name to RewardProviderSpec, "
+            f"got {describe(entries)}"
+        )
     return entries
 
 

@@ -8,7 +8,7 @@ from typing import final
 
 import msgspec
 
-from posttrain.errors import RewardContractError
+from posttrain.errors import RewardConfigError
 from posttrain.rewards.contract.request import RewardCandidate, RewardContext
 from posttrain.rewards.stage.bind import bind
 from posttrain.rewards.stage.outcome import GroupOutcome
@@ -37,7 +37,9 @@ def explain(stage: RewardStage, source: RolloutSource, trajectory_id: str) -> Ex
     """Find the candidate, score its group, and tell.
 
     Raises:
-        RewardContractError: the file has no such candidate (the nearest id is named), or its group can't be scored.
+        RewardConfigError: the file has no such candidate; the nearest id is named.
+        RewardContractError: rows before it are at fault, or its group can't be scored.
+        RewardUnavailableError: an outside service could not answer.
     """
     near: list[str] = []
     for group in source.groups():
@@ -58,4 +60,4 @@ def explain(stage: RewardStage, source: RolloutSource, trajectory_id: str) -> Ex
             group=outcome.groups[0],
         )
     guess = f"; did you mean {near[0]!r}?" if near else ""
-    raise RewardContractError(f"{source.path} has no candidate {trajectory_id!r}{guess}")
+    raise RewardConfigError(f"{source.path} has no candidate {trajectory_id!r}{guess}")
