@@ -22,6 +22,7 @@ from posttrain.errors import (
     RewardUnavailableError,
     describe,
     listing,
+    text_of,
 )
 from strategies import json_values, text
 
@@ -156,6 +157,15 @@ def test_a_cause_without_text_is_described() -> None:
     error = RewardContractError("m")
     error.because_of(_Unprintable())
     assert error.cause_text == "<unprintable: RuntimeError>"
+
+
+def test_the_text_of_an_exception_can_always_be_had() -> None:
+    """It is what str gives, the names of an error of the tree included, or says why there is none."""
+    assert text_of(ValueError("no digits")) == "no digits"
+    assert text_of(KeyError("k")) == "'k'"
+    assert text_of(RewardContractError("m", group_id="g")) == "group 'g': m"
+    assert text_of(AssertionError()) == ""
+    assert text_of(_Unprintable()) == "<unprintable: RuntimeError>"
 
 
 def test_a_message_is_required() -> None:

@@ -11,12 +11,12 @@ from posttrain.cli.importing import importable_from_here
 from posttrain.cli.progress import progress_bar
 from posttrain.cli.score_options import ScoreOptions
 from posttrain.cli.tables import explanation_tables, report_table, scores_table
-from posttrain.errors import RewardConfigError
 from posttrain.rewards import RewardWorker
 from posttrain.rollouts.grouping import parse_grouping
 from posttrain.rollouts.source import RolloutSource
 from posttrain.runs.offline import explain, load_failed_request, replay, score_file
 from posttrain.runs.offline.failure import keeping_failed_request
+from posttrain.runs.offline.record import size_of
 
 __all__ = ["score"]
 
@@ -31,6 +31,7 @@ def score(options: ScoreOptions) -> None:
         _replay(options.replay, options.catalog)
         return
     rollouts, rewards, group_size = options.required()
+    size = size_of(rollouts)
     worker = RewardWorker(
         catalog=options.catalog,
         reward=rewards,
@@ -49,12 +50,12 @@ def score(options: ScoreOptions) -> None:
         if options.explain is not None:
             _explain(worker, source, options.explain)
         else:
-            _score(worker, source, options)
+            _score(worker, source, size, options)
 
 
-def _score(worker: RewardWorker, source: RolloutSource, options: ScoreOptions) -> None:
+def _score(worker: RewardWorker, source: RolloutSource, size: int, options: ScoreOptions) -> None:
     started = perf_counter()
-    with progress_bar(_size(source.path)) as watch:
+    with progress_bar(size) as watch:
         scores = score_file(
             worker.stage,
             source,
@@ -90,10 +91,3 @@ def _replay(file: Path, catalog: str | None) -> None:
 
 def _failed_request_file(out: Path | None) -> Path:
     return Path("failed-request.json") if out is None else out.with_name(f"{out.name}.failed-request.json")
-
-
-def _size(path: Path) -> int:
-    try:
-        return path.stat().st_size
-    except OSError as error:
-        raise RewardConfigError(f"{path} can't be read: {error.strerror or error}") from error

@@ -1,14 +1,14 @@
 # SPDX-License-Identifier: Apache-2.0
 """The layout of a run on disk, and the one shape of a recorded candidate: writers and readers share both.
 
-    runs/<name>/
-      config.toml                 the resolved config
-      provenance.json             what made the scores: version, catalog, providers, identities, fingerprints, lineage
-      metrics.jsonl               one object a step: {"step": 10, "time": <Unix seconds>, "train/reward/final/mean": ...}
-      scored/step-00000010.jsonl  the candidates of a step, a `RecordedCandidate` a line; or .parquet, the same columns
-      state.json                  the reward state of the last checkpoint: step, identities, report
-      validation/step-00000010/   one held-out validation: its record, its rollouts, its scores
-      failed-request-*.json       kept failing requests, private
+runs/<name>/
+  config.toml                 the resolved config
+  provenance.json             what made the scores: version, catalog, providers, identities, fingerprints, lineage
+  metrics.jsonl               one object a step: {"step": 10, "time": <Unix seconds>, "train/reward/final/mean": ...}
+  scored/step-00000010.jsonl  the candidates of a step, a `RecordedCandidate` a line; or .parquet, the same columns
+  state.json                  the reward state of the last checkpoint: step, identities, report
+  validation/step-00000010/   one held-out validation: its record, its rollouts, its scores
+  failed-request-*.json       kept failing requests, private
 """
 
 from __future__ import annotations

@@ -38,6 +38,23 @@ def test_a_plain_exception_becomes_a_contract_error(error: Exception, text: str)
     assert failure.cause_text == str(error)
 
 
+def test_the_place_where_a_plain_exception_was_raised_is_given() -> None:
+    """Function, line and file of the innermost call: two candidates' errors of one text are told apart by it."""
+
+    def parse(text: str) -> int:
+        raise ValueError(f"no digits in {text!r}")
+
+    def score() -> int:
+        return parse("abc")
+
+    with pytest.raises(ValueError, match="no digits") as caught:
+        score()
+    line = parse.__code__.co_firstlineno + 1
+    text = f"raised ValueError: no digits in 'abc' (in parse, line {line} of {__file__})"
+    assert classified(caught.value).message.startswith(f"{text}\nIf an outside service")
+    assert classified(ValueError("v")).message.startswith("raised ValueError: v\n")
+
+
 @pytest.mark.parametrize("kind", TREE)
 def test_an_error_of_the_tree_keeps_its_kind_and_gains_names(kind: type[RewardError]) -> None:
     """The author's own error object goes on, message untouched."""

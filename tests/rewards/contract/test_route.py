@@ -10,7 +10,7 @@ from typing import Any
 import numpy as np
 import pytest
 
-from posttrain.errors import RewardContractError, RewardError, RewardUnavailableError
+from posttrain.errors import RewardConfigError, RewardContractError, RewardError, RewardUnavailableError
 from posttrain.frozen import freeze
 from posttrain.rewards.contract.check import check_result
 from posttrain.rewards.contract.provider import ManagedRewardProvider
@@ -355,3 +355,16 @@ def test_a_failing_group_is_named_with_the_route_s_own_name() -> None:
         RewardWorker(catalog=catalog, reward="mix", group_size=1).score(batch)
     assert caught.value.__cause__ is not None
     assert caught.value.__cause__.__notes__ == ["scored by the route's entry 'code'"]
+
+
+def test_an_entry_that_breaks_the_contract_is_found_when_the_route_is_made() -> None:
+    """An entry's provider is held to the same rules as a provider of the catalog, before any group."""
+
+    class Late:
+        async def evaluate(self, request: RewardGroupRequest) -> RewardGroupResult:
+            raise AssertionError(request)
+
+    late = RewardProviderSpec(factory=Late, revision="1", terms=("task",))  # type: ignore[arg-type]  # async on purpose
+    spec = route(lambda _: "late", {"late": late})
+    with pytest.raises(RewardConfigError, match=r"(?s)provider 'late'.*its evaluate is async"):
+        spec.factory()

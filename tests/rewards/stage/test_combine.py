@@ -123,14 +123,15 @@ def test_a_batch_with_a_sum_out_of_range_names_group_and_trajectory(batch_of: Ba
     """The stage's error says which group and which trajectory."""
     worker = RewardWorker(catalog={"p": spec_of("task")}, reward="p", group_size=2, weights={"task": 2.0})
     batch = batch_of({"fine": [0.0, 1.0], "huge": [0.0, 1e308]})
-    with pytest.raises(RewardContractError, match="^group 'huge', trajectory 'huge/1': ") as caught:
+    with pytest.raises(RewardContractError, match=r"^group 'huge', trajectory 'huge/1': ") as caught:
         worker.score(batch)
     assert (caught.value.group_id, caught.value.trajectory_id) == ("huge", "huge/1")
 
 
 def test_terms_without_a_weight_count_once() -> None:
     """1.0 is the weight of a term that is given none; each is a Python float, whatever was given."""
-    combiner = RewardCombiner.of_terms(("a", "b", "c"), {"b": np.float32(0.5), "c": -2})
+    float_like: Any = np.float32(0.5)
+    combiner = RewardCombiner.of_terms(("a", "b", "c"), {"b": float_like, "c": -2})
     assert combiner.weights == {"a": 1.0, "b": 0.5, "c": -2.0}
     assert [type(weight) for weight in combiner.weights.values()] == [float] * 3
     assert repr(combiner) == "RewardCombiner({'a': 1.0, 'b': 0.5, 'c': -2.0})"

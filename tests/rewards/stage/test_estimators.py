@@ -24,8 +24,9 @@ NAMES = sorted(ESTIMATORS)
 groups_of_any = st.lists(wide_floats, min_size=1, max_size=8)
 # Every magnitude, in groups that often have a spread far below their size.
 near_each_other = st.tuples(wide_floats, st.lists(st.integers(-3, 3), min_size=2, max_size=8)).map(
-    lambda pair: [value for value in (pair[0] + step * math.ulp(pair[0]) for step in pair[1]) if math.isfinite(value)]
-    or [0.0]
+    lambda pair: (
+        [value for value in (pair[0] + step * math.ulp(pair[0]) for step in pair[1]) if math.isfinite(value)] or [0.0]
+    )
 )
 any_group = st.one_of(groups_of_any, near_each_other)
 ordinary = st.lists(st.floats(-100, 100).map(lambda value: round(value, 3)), min_size=2, max_size=16)
@@ -93,9 +94,7 @@ def test_group_norm_is_that_of_trl(finals: list[float]) -> None:
 @given(ordinary)
 def test_leave_one_out_leaves_one_out(finals: list[float]) -> None:
     """The baseline of a candidate is the mean of the others."""
-    expected = [
-        final - statistics.fmean(finals[:index] + finals[index + 1 :]) for index, final in enumerate(finals)
-    ]
+    expected = [final - statistics.fmean(finals[:index] + finals[index + 1 :]) for index, final in enumerate(finals)]
     assert _advantages("leave_one_out", finals) == pytest.approx(expected, rel=1e-9, abs=1e-9)
 
 
@@ -122,7 +121,7 @@ def _exact(name: str, finals: list[float], batch_scale: float) -> tuple[list[Fra
     distances = [value - mean for value in exact]
     scale = Fraction(1)
     if name == "group_norm":
-        scale = _root(sum(each * each for each in distances) / (count - 1)) + Fraction(EPSILON)
+        scale = _root(sum((each * each for each in distances), Fraction()) / (count - 1)) + Fraction(EPSILON)
     elif name == "leave_one_out":
         scale = Fraction(count - 1, count)
     elif name == "group_mean_batch_std":

@@ -70,7 +70,7 @@ def test_names_are_strings() -> None:
 
 def test_an_unknown_name_is_refused_with_the_known_ones() -> None:
     """Nearest name first, then all there are."""
-    with pytest.raises(RewardConfigError, match=r"^no provider is named 'nonemty' \(str\); did you mean 'nonempty'\?"):
+    with pytest.raises(RewardConfigError, match=r"^no provider is named 'nonemty'; did you mean 'nonempty'\?"):
         select(CATALOG, ["a", "nonemty"])
 
 
@@ -288,3 +288,11 @@ def test_an_async_factory_is_refused_and_closed() -> None:
 def test_anything_that_can_be_called_with_a_request_is_a_provider(attributes: dict[str, Any]) -> None:
     """What counts are the methods, not the type, and unrelated attributes do not matter."""
     assert construct("mine", _spec(factory=lambda: _made(**attributes))).name == "mine"
+
+
+def test_several_unknown_names_are_refused_at_once() -> None:
+    """Two typos take one run to find."""
+    with pytest.raises(RewardConfigError, match=r"named 'nonemty'; did you mean 'nonempty'") as caught:
+        select(RewardCatalog(), ["nonemty", "gsm8", "constant"])
+    assert "no provider is named 'gsm8'; did you mean 'gsm8k'?" in str(caught.value)
+    assert "named 'constant'" not in str(caught.value)

@@ -62,11 +62,14 @@ class RewardCatalog(Mapping[str, RewardProviderSpec]):
         """
         if isinstance(name, str) and name in self._specs:
             return self._specs[name]
+        raise RewardConfigError(self.unknown(name))
+
+    def unknown(self, name: object) -> str:
+        """An error's words for a name that is not here: the nearest one, and all there are."""
         near = difflib.get_close_matches(str(name), self._specs, n=1)
         guess = f"; did you mean {near[0]!r}?" if near else "."
-        raise RewardConfigError(
-            f"no provider is named {describe(name)}{guess} Known names: {', '.join(sorted(self._specs))}"
-        )
+        shown = repr(name) if isinstance(name, str) else describe(name)
+        return f"no provider is named {shown}{guess} Known names: {', '.join(sorted(self._specs))}"
 
     def identity(self, name: str) -> ProviderIdentity:
         """What a run records of the provider of that name."""

@@ -14,6 +14,7 @@ from typing import Any, Final
 
 from posttrain.errors import RewardConfigError, describe, text_of
 from posttrain.rewards.catalog.catalog import RewardCatalog
+from posttrain.rewards.scorers import BUILT_IN
 
 __all__ = ["load_catalog"]
 
@@ -121,6 +122,8 @@ def _entries(factory: Callable[[], Any], path: str) -> Any:
         entries = factory()
     except Exception as error:
         raise RewardConfigError(f"catalog factory {path!r} raised {_text(error)}") from error
+    if isinstance(entries, RewardCatalog):
+        return {name: spec for name, spec in entries.items() if name not in BUILT_IN}
     if inspect.iscoroutine(entries):
         entries.close()
         raise RewardConfigError(f"catalog factory {path!r} is async: write it as a plain function")

@@ -3,9 +3,13 @@
 
 from __future__ import annotations
 
+import os
+
 from posttrain.errors import RewardConfigError, RewardContractError, RewardError, RewardUnavailableError, text_of
 
 __all__ = ["classified"]
+
+_STANDARD_LIBRARY = os.path.dirname(os.__file__)  # noqa: PTH120  # pathlib would cost the import more than it is worth
 
 _HINT = "If an outside service or a worker failed, raise RewardUnavailableError, so that a failure policy can apply."
 
@@ -34,6 +38,9 @@ def classified(
         failure = error
         if error.__cause__ is not None and error.cause_type is None:
             error.because_of(error.__cause__)
+    if failure is not error:
+        for note in getattr(error, "__notes__", ()):
+            failure.add_note(note)
     failure.provider = failure.provider or provider
     failure.group_id = failure.group_id or group_id
     failure.trajectory_id = failure.trajectory_id or trajectory_id
@@ -41,14 +48,15 @@ def classified(
 
 
 def _place(error: Exception) -> str:
-    """Where in the author's code it was raised."""
-    step = error.__traceback__
-    if step is None:
-        return ""
-    while step.tb_next is not None:
+    """Where it was raised: the innermost step that is not the standard library's, which is hardly to blame."""
+    place, step = "", error.__traceback__
+    while step is not None:
+        code = step.tb_frame.f_code
+        file = code.co_filename
+        if not place or not file.startswith(_STANDARD_LIBRARY) or "site-packages" in file:
+            place = f" (in {code.co_name}, line {step.tb_lineno} of {file})"
         step = step.tb_next
-    code = step.tb_frame.f_code
-    return f" (in {code.co_name}, line {step.tb_lineno} of {code.co_filename})"
+    return place
 
 
 def _names_another(error: RewardError, *names: str | None) -> bool:

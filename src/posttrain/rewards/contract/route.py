@@ -11,6 +11,7 @@ from typing import Final, final
 from posttrain.errors import RewardConfigError, RewardContractError, describe, listing
 from posttrain.frozen import Json
 from posttrain.rewards.contract.check import check_result
+from posttrain.rewards.contract.construct import construct_provider
 from posttrain.rewards.contract.names import name_faults
 from posttrain.rewards.contract.provider import ManagedRewardProvider, RewardProvider
 from posttrain.rewards.contract.request import RewardContext, RewardGroupRequest
@@ -108,7 +109,7 @@ class _Routed:
         self._key = key
         self._specs = specs
         self._term = term
-        self._providers = {name: spec.factory() for name, spec in specs.items()}
+        self._providers = {name: construct_provider(name, spec) for name, spec in specs.items()}
         self._opened = ExitStack()
 
     def open(self) -> None:
@@ -137,7 +138,8 @@ class _Routed:
             result = provider.evaluate(inner)
             check_result(spec, inner, result)
         except Exception as error:
-            error.add_note(f"scored by the route's entry {name!r}")
+            if (note := f"scored by the route's entry {name!r}") not in getattr(error, "__notes__", ()):
+                error.add_note(note)
             raise
         items = tuple([self._renamed(name, spec.terms[0], item) for item in result.items])
         return RewardGroupResult(result.group_id, items)

@@ -131,7 +131,8 @@ def _stretch_of_candidates(ordered: list[Trajectory]) -> Iterable[RewardCandidat
         and all_are(Observation, observations)
         and all_are(dict, infos)
         and all_are(dict, [each.reward for each in ordered])
-        and [obs.id for obs in observations] == [each.group_id for each in ordered]
+        and set(map(type, ids := [obs.id for obs in observations])) == _TEXT
+        and ids == [each.group_id for each in ordered]
     ):
         return None
     counts = [info.get("completion_token_count") for info in infos]

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import sys
 import threading
 from collections.abc import Callable, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
@@ -67,12 +68,24 @@ def opened(providers: Sequence[PreparedProvider]) -> ExitStack:
     Raises:
         RewardError: one failed to open; those before it are closed again. Closing raises it too when one fails to.
     """
+    begun: list[tuple[str, Callable[[], None]]] = []
     with ExitStack() as stack:
+        stack.callback(_close_all, begun)
         for prepared in providers:
             if isinstance(provider := prepared.provider, ManagedRewardProvider):
                 _call(prepared.name, provider.open, "opened")
-                stack.callback(_call, prepared.name, provider.close, "closed")
+                begun.append((prepared.name, provider.close))
         return stack.pop_all()
+
+
+def _close_all(begun: list[tuple[str, Callable[[], None]]]) -> None:
+    """The last first, every one even when another fails; of several failures each has the one before as its context."""
+    try:
+        if begun:
+            _call(*begun.pop(), "closed")
+    finally:
+        if begun:
+            _close_all(begun)
 
 
 def _call(name: str, method: Callable[[], None], done: str) -> None:
@@ -130,7 +143,8 @@ class InProcessEvaluator:
         """See `GroupEvaluator.close`. Every provider is closed, the last opened first, even when one fails to."""
         if self._opened is not None:
             providers, self._opened = self._opened, None
-            providers.close()
+            # `ExitStack.close` would take an error that is on its way out of the context of a failure in here.
+            providers.__exit__(*sys.exc_info())
 
     def _serial(self, group: BoundGroup, *, collect_unavailable: bool) -> GroupEvaluation:
         scores: list[GroupScores] = []

@@ -99,7 +99,7 @@ def _record_faults(each: Trajectory) -> Iterator[str]:
         yield f"its completion has to be a string, got {describe(each.completion)}"
     if not isinstance(each.obs, Observation):
         yield f"obs has to be an Observation, got {describe(each.obs)}"
-    elif each.obs.id != each.group_id:
+    elif type(each.obs.id) is not str or each.obs.id != each.group_id:
         yield f"obs.id is {describe(each.obs.id)}, expected the group id {each.group_id!r}"
     if not isinstance(each.reward, dict):
         yield f"reward has to be a dict, got {describe(each.reward)}"

@@ -7,6 +7,7 @@ import hashlib
 from collections.abc import Iterable
 from dataclasses import asdict
 from pathlib import Path
+from stat import S_ISREG
 from typing import Any, Final
 
 import msgspec
@@ -17,7 +18,7 @@ from posttrain.rewards.stage.outcome import GroupOutcome
 from posttrain.rewards.stage.stage import RewardStage
 from posttrain.rollouts.source import RolloutSource
 
-__all__ = ["FORMAT", "ScoredRow", "encode_rows", "json_bytes", "provenance"]
+__all__ = ["FORMAT", "ScoredRow", "encode_rows", "json_bytes", "provenance", "size_of"]
 
 FORMAT: Final = 1
 """Version of what is written; a reader refuses one that it does not know."""
@@ -58,17 +59,16 @@ def provenance(stage: RewardStage, source: RolloutSource) -> dict[str, Any]:
     """Everything that decides what a scored file and its metrics hold: a resume under anything else is refused.
 
     Raises:
-        RewardConfigError: the rollouts can't be read, or can be read only once, as a pipe.
+        RewardConfigError: the rollouts can't be read, or are no regular file.
     """
     identity = stage.identity
-    size, digest = _fingerprint(source.path)
     return {
         "format": FORMAT,
         "posttrain": __version__,
         "stage_sha256": identity.sha256,
         "stage": identity.to_json(),
         "namespace": stage.namespace,
-        "rollouts": {"name": source.path.name, "bytes": size, "sha256": digest},
+        "rollouts": {"name": source.path.name, "bytes": size_of(source.path), "sha256": _digest(source.path)},
         "columns": asdict(source.columns),
         "grouping": source.grouping.describe(),
     }
@@ -79,15 +79,25 @@ def json_bytes(value: Any) -> bytes:
     return msgspec.json.format(msgspec.json.encode(value), indent=2) + b"\n"
 
 
-def _fingerprint(path: Path) -> tuple[int, str]:
-    """Size in bytes and SHA-256 of a file."""
+def size_of(rollouts: Path) -> int:
+    """Size of a rollout file in bytes.
+
+    Raises:
+        RewardConfigError: there is none, or it is no regular file: ids that might stand twice, and the fingerprint of
+            what is scored, take a second look at it.
+    """
     try:
-        if path.exists() and not path.is_file():
-            raise RewardConfigError(
-                f"{path} is no regular file: what is scored to an output is read twice, so copy it to a file first"
-            )
+        status = rollouts.stat()
+    except OSError as error:
+        raise RewardConfigError(f"{rollouts} can't be read: {error.strerror or error}") from error
+    if not S_ISREG(status.st_mode):
+        raise RewardConfigError(f"{rollouts} is no regular file: a folder or a pipe can't be scored; name a file")
+    return status.st_size
+
+
+def _digest(path: Path) -> str:
+    try:
         with path.open("rb") as file:
-            digest = hashlib.file_digest(file, "sha256").hexdigest()
-            return file.tell(), digest
+            return hashlib.file_digest(file, "sha256").hexdigest()
     except OSError as error:
         raise RewardConfigError(f"{path} can't be read: {error.strerror or error}") from error

@@ -37,6 +37,8 @@ class Glossary:
         if self._words is None or not isinstance(prompt, str):
             raise RewardContractError("glossary has to be opened first, and expects a prompt that is text")
         wanted = [word for word in self._words if word not in prompt.split()]
+        if not wanted:
+            raise RewardContractError("glossary has no word left that the prompt does not hold")
         items = []
         for candidate in request.candidates:
             used = sum(word in candidate.completion.split() for word in wanted)
