@@ -4,7 +4,8 @@
 runs/<name>/
   config.toml                 the resolved config
   provenance.json             what made the scores: version, catalog, providers, identities, fingerprints, lineage
-  metrics.jsonl               one object a step: {"step": 10, "time": <Unix seconds>, "train/reward/final/mean": ...}
+  .lock                       held by the process that records
+  metrics.jsonl               one or more objects a step: {"step": 10, "time": <Unix seconds>, "<metric>": ...}
   scored/step-00000010.jsonl  the candidates of a step, a `RecordedCandidate` a line; or .parquet, the same columns
   state.json                  the reward state of the last checkpoint: step, identities, report
   validation/step-00000010/   one held-out validation: its record, its rollouts, its scores

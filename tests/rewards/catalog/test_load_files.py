@@ -60,13 +60,14 @@ def test_a_base_is_the_working_directory_by_default(
     assert load_catalog("mine.py:catalog").path == f"mine.py@sha256:{_sha256(file)}:catalog"
 
 
-def test_a_file_outside_its_base_is_recorded_as_given(tmp_path: Path, write: Write) -> None:
-    """There is no path below the base to shorten it to."""
+def test_a_file_outside_its_base_is_recorded_relative_to_it(tmp_path: Path, write: Write) -> None:
+    """However it was given, the identity holds no path of a machine."""
     file = write("elsewhere/mine.py")
     base = tmp_path / "run"
     base.mkdir()
     for given in ("../elsewhere/mine.py", str(file)):
-        assert load_catalog(f"{given}:catalog", base=base).path == f"{given}@sha256:{_sha256(file)}:catalog"
+        recorded = f"../elsewhere/mine.py@sha256:{_sha256(file)}:catalog"
+        assert load_catalog(f"{given}:catalog", base=base).path == recorded
 
 
 def test_two_files_of_one_name_never_shadow_each_other(tmp_path: Path, write: Write) -> None:

@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import importlib
 import inspect
+import os
 import sys
 from collections.abc import Callable, Mapping
 from pathlib import Path
@@ -89,7 +90,8 @@ def _load_file(where: str, base: Path) -> tuple[ModuleType, str]:
     except OSError as error:
         raise RewardConfigError(f"catalog file {where!r} can't be read: {error.strerror or error}") from error
     digest = hashlib.sha256(source).hexdigest()
-    shown = file.relative_to(base.resolve()) if file.is_relative_to(base.resolve()) else Path(where)
+    # Relative also where the file lies elsewhere: an identity holds no path of a machine.
+    shown = Path(os.path.relpath(file, base.resolve()))
     recorded = f"{shown.as_posix()}@sha256:{digest}"
     name = f"posttrain_catalog_{hashlib.sha256(str(file).encode() + source).hexdigest()[:24]}"
     if name in sys.modules:
