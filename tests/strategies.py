@@ -17,11 +17,15 @@ from hypothesis import strategies as st
 
 from posttrain.rewards.contract.result import RewardCandidateResult, RewardGroupResult, RewardProviderResult
 from posttrain.rewards.metrics.contribution import MetricContribution
+from posttrain.rewards.metrics.moments import Moments
+from posttrain.rewards.metrics.report import ProviderReport, RewardReport
 
 __all__ = [
     "NO_SCORES",
     "canonical_text",
     "changed_in_one_place",
+    "config_texts",
+    "config_trees",
     "contributions",
     "finite_floats",
     "group_results",
@@ -29,6 +33,7 @@ __all__ = [
     "json_values",
     "plain",
     "provider_results",
+    "reports",
     "scores",
     "shuffled",
     "text",
@@ -250,3 +255,93 @@ def group_results(
         case "all of anything":
             results = [draw(anything) for _ in shown]
     return RewardGroupResult("g", tuple(map(RewardCandidateResult, shown, results)))
+
+
+_DIAGNOSTICS: dict[str, st.SearchStrategy[MetricContribution]] = {
+    "best": wide_floats.map(MetricContribution.maximum),
+    "calls": st.floats(-1e6, 1e6).map(MetricContribution.total),
+    "length": st.builds(MetricContribution.mean, st.floats(-1e6, 1e6), weights),
+    "worst": wide_floats.map(MetricContribution.minimum),
+}
+
+
+@st.composite
+def reports(draw: st.DrawFn) -> RewardReport:
+    """A report of the namespace ``train``, of any number of groups and providers, none included."""
+    counts = st.integers(0, 1000)
+    means = wide_floats.map(MetricContribution.mean)
+    provider = st.builds(
+        ProviderReport,
+        sample_count=counts,
+        diagnostics=st.fixed_dictionaries({}, optional=_DIAGNOSTICS),
+        seconds=st.floats(0, 1e3),
+        slowest_seconds=st.sampled_from([0.0, 0.5, 2.0]),
+        slowest_group=st.sampled_from([None, "g0", "g1", "g2"]),
+    )
+    return RewardReport(
+        namespace="train",
+        group_count=draw(counts),
+        zero_spread_count=draw(counts),
+        dropped=draw(st.dictionaries(st.sampled_from(["judge: TimeoutError", "rules: X"]), st.integers(1, 9))),
+        candidate_count=draw(counts),
+        truncated_count=draw(counts),
+        unknown_finish_count=draw(counts),
+        final=Moments.of(draw(st.lists(wide_floats, max_size=6))),
+        terms=draw(st.dictionaries(st.sampled_from(["task", "style"]), means)),
+        providers=draw(st.dictionaries(st.sampled_from(["judge", "rules"]), provider)),
+    )
+
+
+config_texts = st.text(st.characters(codec="utf-8"), min_size=1, max_size=8).filter(lambda value: "${" not in value)
+"""Texts that a config may hold: any but the empty one, half a surrogate pair, and what looks like interpolation."""
+
+_names = st.from_regex(r"[A-Za-z0-9][A-Za-z0-9_.-]{0,5}", fullmatch=True).filter(
+    lambda name: name not in {"final", "sample_count"}
+)
+_paths = config_texts.filter(lambda value: not value.startswith("~") and "\0" not in value)
+_provider_names = st.one_of(_names, st.lists(_names, min_size=1, max_size=3, unique=True))
+_ROLLOUT_COLUMNS = ("group_id", "trajectory_id", "completion", "completions", "finish_reason", "completion_token_count")
+
+
+@st.composite
+def _config_data(draw: st.DrawFn) -> dict[str, Any]:
+    optional: dict[str, st.SearchStrategy[Any]] = {
+        "path": st.one_of(_paths, st.sampled_from(["a.jsonl", "b.jsonl.gz", "openai/gsm8k"])),
+        "source": st.sampled_from(["jsonl", "hf"]),
+        "seed": st.integers(0, 2**32 - 1),
+        **dict.fromkeys(("split", "row_id_column", "prompt_column", "response_column"), config_texts),
+        **{f"{role}_column": config_texts for role in _ROLLOUT_COLUMNS},
+    }
+    data: dict[str, Any] = draw(st.fixed_dictionaries({}, optional=optional))
+    if data.get("prompt_column", "prompt") == data.get("response_column", "reference"):
+        data |= {"prompt_column": "prompt", "response_column": "reference"}
+    if data.get("source") == "hf" and draw(st.booleans()):
+        data["items_fn"] = draw(st.sampled_from(["my_rows:fix", "my.rows.fix", "my_rows:Fix.all"]))
+    return data
+
+
+@st.composite
+def config_trees(draw: st.DrawFn) -> dict[str, Any]:
+    """The keys below ``rl`` of any valid config, nested: mostly some of them, sometimes all."""
+    section: Any = st.fixed_dictionaries
+    counts = st.integers(1, 10**6)
+    stage = {
+        "weights": st.dictionaries(_names, st.one_of(finite_floats, st.integers(-(10**9), 10**9)), max_size=3),
+        "estimator": st.sampled_from(["group_norm", "group_mean", "leave_one_out", "group_mean_batch_std"]),
+        "on_unavailable": st.sampled_from(["fail", "drop_group"]),
+        "max_dropped_fraction": st.one_of(st.floats(0, 1), st.sampled_from([0, 1])),
+        "groups_in_flight": counts,
+        "backend": st.just("in_process"),
+    }
+    validation = {"enabled": st.booleans(), "reward": _provider_names, "n_generation": counts, "interval": counts}
+    optional = {
+        "reward_catalog": st.sampled_from(["my_rewards:catalog", "my.rewards.catalog", "rewards/my.py:catalog"]),
+        "mask_truncated": st.booleans(),
+        "accept_identity": st.text("0123456789abcdef", min_size=64, max_size=64),
+        "data": _config_data(),
+        "reward_stage": section({}, optional=stage),
+        "validation": section({}, optional=validation),
+        "run": section({}, optional={"name": _names, "directory": _paths}),
+    }
+    tree: dict[str, Any] = draw(section({"reward": _provider_names, "group_size": counts}, optional=optional))
+    return tree

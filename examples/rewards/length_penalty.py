@@ -3,6 +3,8 @@
 
     posttrain score examples/rollouts/word_problems.jsonl --group-size 8 \
         --catalog examples/rewards/length_penalty.py:catalog --reward gsm8k --reward brevity --weight overlong=-0.5
+
+Run it in the root of the repository.
 """
 
 from __future__ import annotations

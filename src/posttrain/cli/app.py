@@ -10,11 +10,16 @@ from typing import Annotated
 import typer
 
 from posttrain import __version__
+from posttrain.cli.compare import CompareOptions, compare
+from posttrain.cli.config import ConfigOptions, config
 from posttrain.cli.init_provider import InitProviderOptions, init_provider
 from posttrain.cli.options import command_of
+from posttrain.cli.preflight import PreflightOptions, preflight
 from posttrain.cli.providers import ProvidersOptions, providers
+from posttrain.cli.report import ReportOptions, report
 from posttrain.cli.score import score
 from posttrain.cli.score_options import ScoreOptions
+from posttrain.cli.validate import ValidateOptions, validate
 
 __all__ = ["app", "main"]
 
@@ -30,6 +35,11 @@ app = typer.Typer(
     epilog="Exit codes: 0 done; 2 bad usage or set-up; 3 a contract was broken; 4 an outside service failed.",
 )
 app.command(name="score")(command_of(ScoreOptions, score))
+app.command(name="config")(command_of(ConfigOptions, config))
+app.command(name="preflight")(command_of(PreflightOptions, preflight))
+app.command(name="validate")(command_of(ValidateOptions, validate))
+app.command(name="report")(command_of(ReportOptions, report))
+app.command(name="compare")(command_of(CompareOptions, compare))
 app.command(name="providers")(command_of(ProvidersOptions, providers))
 app.command(name="init-provider")(command_of(InitProviderOptions, init_provider))
 

@@ -10,9 +10,10 @@ from posttrain.cli.console import plain_console
 from posttrain.cli.importing import importable_from_here
 from posttrain.cli.progress import progress_bar
 from posttrain.cli.score_options import ScoreOptions
+from posttrain.cli.score_run import described_run, rollouts_of
+from posttrain.cli.score_source import source_of
 from posttrain.cli.tables import explanation_tables, report_table, scores_table
 from posttrain.rewards import RewardWorker
-from posttrain.rollouts.grouping import parse_grouping
 from posttrain.rollouts.source import RolloutSource
 from posttrain.runs.offline import explain, load_failed_request, replay, score_file
 from posttrain.runs.offline.failure import keeping_failed_request
@@ -27,12 +28,28 @@ def score(options: ScoreOptions) -> None:
     Example: posttrain score rollouts.jsonl --reward gsm8k --group-size 4 --reference-column answer --out scored.jsonl
     """
     importable_from_here()
+    run = described_run(options)
+    catalog = options.catalog if run is None else run.catalog_path
     if options.replay is not None:
-        _replay(options.replay, options.catalog)
+        _replay(options.replay, catalog)
         return
-    rollouts, rewards, group_size = options.required()
+    rollouts = options.required()[0] if run is None else rollouts_of(options, run)
     size = size_of(rollouts)
-    worker = RewardWorker(
+    worker = _worker_of_flags(options) if run is None else run.worker(namespace=options.namespace)
+    columns = options.columns() if run is None else run.rollout_columns()
+    selection = worker.stage.selection
+    needs = sorted({need for spec in selection.specs for need in spec.needs})
+    source = source_of(options, rollouts, columns, needs)
+    with worker, keeping_failed_request(selection, catalog, _failed_request_file(options.out)):
+        if options.explain is not None:
+            _explain(worker, source, options.explain)
+        else:
+            _score(worker, source, size, options)
+
+
+def _worker_of_flags(options: ScoreOptions) -> RewardWorker:
+    _, rewards, group_size = options.required()
+    return RewardWorker(
         catalog=options.catalog,
         reward=rewards,
         group_size=group_size,
@@ -43,14 +60,6 @@ def score(options: ScoreOptions) -> None:
         max_dropped_fraction=options.max_dropped_fraction,
         groups_in_flight=options.groups_in_flight,
     )
-    selection = worker.stage.selection
-    needs = sorted({need for spec in selection.specs for need in spec.needs})
-    source = RolloutSource(rollouts, options.columns(), parse_grouping(options.group_by), needs=needs)
-    with worker, keeping_failed_request(selection, options.catalog, _failed_request_file(options.out)):
-        if options.explain is not None:
-            _explain(worker, source, options.explain)
-        else:
-            _score(worker, source, size, options)
 
 
 def _score(worker: RewardWorker, source: RolloutSource, size: int, options: ScoreOptions) -> None:

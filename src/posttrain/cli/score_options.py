@@ -9,6 +9,7 @@ from typing import Annotated, Literal
 
 import typer
 
+from posttrain.cli.config import CONFIG_HELP, OVERRIDES_HELP
 from posttrain.cli.options import flag
 from posttrain.errors import RewardConfigError
 from posttrain.rollouts.columns import RolloutColumns
@@ -24,11 +25,14 @@ class ScoreOptions:
     """What the user asked for."""
 
     rollouts: Annotated[
-        Path | None,
+        str | None,
         typer.Argument(
-            metavar="ROLLOUTS", help="JSONL, a row per candidate or per group; .gz and .zst too. (rl.data.path)"
+            metavar="ROLLOUTS",
+            help="JSONL, a row per candidate or per group, .gz and .zst too; or another tool's dump. (rl.data.path)",
         ),
     ] = None
+    overrides: Annotated[list[str] | None, typer.Argument(metavar="KEY=VALUE", help=OVERRIDES_HELP)] = None
+    config: Annotated[Path | None, flag("--config", f"{CONFIG_HELP} Flags win over it.", metavar="FILE")] = None
     reward: Annotated[list[str] | None, flag("--reward", "Provider to score with; again for several. (rl.reward)")] = (
         None
     )
@@ -81,6 +85,14 @@ class ScoreOptions:
             metavar="COL,...|consecutive:N",
         ),
     ] = None
+    peer: Annotated[
+        Literal["trl", "verl", "verifiers", "inspect"] | None,
+        flag("--from", "The tool that wrote ROLLOUTS; seen by their content where that leaves no doubt."),
+    ] = None
+    render: Annotated[
+        Literal["last"] | None,
+        flag("--render", "With --from, where a completion is several messages: the content of the last."),
+    ] = None
     group_id_column: Annotated[
         str, flag("--group-id-column", "What the rows of a group share. (rl.data.group_id_column)")
     ] = "group_id"
@@ -116,6 +128,8 @@ class ScoreOptions:
         ),
     ] = None
     replay: Annotated[Path | None, flag("--replay", "Run a kept failing request again.", metavar="FILE")] = None
+    given: frozenset[str] = frozenset()
+    """Names of the fields that the user gave: these alone win over a config."""
 
     def columns(self) -> RolloutColumns:
         """The columns of the rollouts."""
@@ -163,7 +177,7 @@ class ScoreOptions:
             raise RewardConfigError(
                 f"{missing} missing; for example: posttrain score rollouts.jsonl --reward gsm8k --group-size 4"
             )
-        return self.rollouts, self.reward, self.group_size
+        return Path(self.rollouts), self.reward, self.group_size
 
 
 def _number(text: str) -> float | None:

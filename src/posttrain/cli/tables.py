@@ -42,8 +42,10 @@ def report_table(report: RewardReport) -> Table:
     for name, provider in report.providers.items():
         for diagnostic, metric in provider.diagnostics.items():
             table.add_row(f"  {name}/{diagnostic}", f"{metric.value:g}")
-    if report.providers:
-        name, slow = max(report.providers.items(), key=lambda each: each[1].seconds)
+    # A saved result of a validation has no timings.
+    timed = {name: provider for name, provider in report.providers.items() if provider.slowest_group is not None}
+    if timed:
+        name, slow = max(timed.items(), key=lambda each: each[1].seconds)
         longest = f"{slow.slowest_seconds * 1e3:.1f} ms in {_text(slow.slowest_group)}"
         table.add_row("slowest", f"{slow.seconds:.2f} s in {name}, at most {longest}")
     return table

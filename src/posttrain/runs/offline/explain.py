@@ -45,7 +45,7 @@ def explain(stage: RewardStage, source: RolloutSource, trajectory_id: str) -> Ex
     for group in source.groups():
         ids = [each.trajectory_id for each in group.trajectories]
         if trajectory_id not in ids:
-            near = difflib.get_close_matches(trajectory_id, [*near, *ids], n=1, cutoff=0.8)
+            near = difflib.get_close_matches(trajectory_id, [*near, *ids], n=1)
             continue
         place = ids.index(trajectory_id)
         (bound,) = bind(group.trajectories, stage.selection, stage.group_size)

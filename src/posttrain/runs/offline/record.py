@@ -18,7 +18,7 @@ from posttrain.rewards.stage.outcome import GroupOutcome
 from posttrain.rewards.stage.stage import RewardStage
 from posttrain.rollouts.source import RolloutSource
 
-__all__ = ["FORMAT", "ScoredRow", "encode_rows", "json_bytes", "provenance", "size_of"]
+__all__ = ["FORMAT", "ScoredRow", "encode_rows", "json_bytes", "provenance", "sha256_of", "size_of"]
 
 FORMAT: Final = 1
 """Version of what is written; a reader refuses one that it does not know."""
@@ -68,9 +68,10 @@ def provenance(stage: RewardStage, source: RolloutSource) -> dict[str, Any]:
         "stage_sha256": identity.sha256,
         "stage": identity.to_json(),
         "namespace": stage.namespace,
-        "rollouts": {"name": source.path.name, "bytes": size_of(source.path), "sha256": _digest(source.path)},
+        "rollouts": {"name": source.path.name, "bytes": size_of(source.path), "sha256": sha256_of(source.path)},
         "columns": asdict(source.columns),
         "grouping": source.grouping.describe(),
+        **({} if source.dump is None else {"dump": dict(source.dump.describe())}),
     }
 
 
@@ -95,7 +96,12 @@ def size_of(rollouts: Path) -> int:
     return status.st_size
 
 
-def _digest(path: Path) -> str:
+def sha256_of(path: Path) -> str:
+    """SHA-256 of a file, in hexadecimal.
+
+    Raises:
+        RewardConfigError: it can't be read.
+    """
     try:
         with path.open("rb") as file:
             return hashlib.file_digest(file, "sha256").hexdigest()

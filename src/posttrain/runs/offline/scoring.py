@@ -22,7 +22,7 @@ from posttrain.runs.offline.batch_pass import annotated_rows
 from posttrain.runs.offline.outputs import Outputs, planned_outputs
 from posttrain.runs.offline.record import encode_rows, json_bytes, provenance
 
-__all__ = ["FileScores", "Progress", "score_file"]
+__all__ = ["FileScores", "Progress", "put_rows", "score_file", "score_rest", "told_of_leftovers"]
 
 _CHECKPOINT_SECONDS: Final = 1.0
 _CHUNK_SECONDS: Final = 0.25
@@ -83,7 +83,7 @@ def score_file(
         metrics: the metrics file; ``metrics.json`` beside `out` by default, none without `out`.
         resume: go on with an interrupted run under the same identity; begin when there is none.
         restart: throw an interrupted run away.
-        watch: told after every stretch of groups.
+        watch: told after every stretch of groups; when it raises, what was scored is kept as after a failure.
 
     Raises:
         RewardConfigError: an interrupted run is there and neither `resume` nor `restart` is asked for, or what it was
@@ -96,19 +96,46 @@ def score_file(
     header = provenance(stage, source) if out is not None else {}
     outputs.make_folders()
     with ExitStack() as held:
-        journal, state = None, None
+        journal = None
         if out is not None:
             journal = held.enter_context(_journal(out, header, resume=resume, restart=restart))
-            state = _recorded(journal)
-        start = state.position if state is not None else START
-        report = state.report if state is not None else RewardReport(namespace=stage.namespace)
-        if journal is None or not journal.is_finished:
-            with _told_of_leftovers(out):
-                report = _score_groups(stage, source, start, report, journal, watch)
-        _check_dropped(stage, report)
-        with _told_of_leftovers(out):
+        report, resumed_groups = score_rest(stage, source, journal, out=out, watch=watch)
+        with told_of_leftovers(out):
             written = _publish(stage, report, journal, header, outputs)
-        return FileScores(report=report, resumed_groups=start.groups, written=written)
+        return FileScores(report=report, resumed_groups=resumed_groups, written=written)
+
+
+def score_rest(
+    stage: RewardStage,
+    source: RolloutSource,
+    journal: Journal | None,
+    *,
+    out: Path | None,
+    watch: Callable[[Progress], None] | None,
+) -> tuple[RewardReport, int]:
+    """Score the groups that an open journal does not hold yet, and hold the whole against the ceiling on dropped ones.
+
+    Args:
+        stage: the stage.
+        source: the rollouts.
+        journal: where the rows go, with a checkpoint about once a second and at the end; None: nowhere.
+        out: the journal's target, for what a failure says.
+        watch: see `score_file`.
+
+    Returns:
+        The report of all groups, and how many of them the journal held already.
+
+    Raises:
+        RewardError: see `score_file`.
+    """
+    state = None if journal is None else _recorded(journal)
+    start = state.position if state is not None else START
+    report = state.report if state is not None else RewardReport(namespace=stage.namespace)
+    if journal is None or not journal.is_finished:
+        with told_of_leftovers(out):
+            report = _score_groups(stage, source, start, report, journal, watch)
+    _check_dropped(stage, report)
+    return report, start.groups
 
 
 def _check_modes(out: Path | None, *, resume: bool, restart: bool) -> None:
@@ -121,7 +148,7 @@ def _check_modes(out: Path | None, *, resume: bool, restart: bool) -> None:
 
 
 @contextmanager
-def _told_of_leftovers(out: Path | None) -> Iterator[None]:
+def told_of_leftovers(out: Path | None) -> Iterator[None]:
     """Let a failure or an interrupt say that work is left to go on with."""
     try:
         yield
@@ -162,9 +189,12 @@ def _score_groups(
     watch: Callable[[Progress], None] | None,
 ) -> RewardReport:
     state, saved_at = _State(start, report), perf_counter()
+    progress: Progress | None = None
     chunks = _evaluated_chunks(stage, source.groups(start))
     while True:
         try:
+            if progress is not None and watch is not None:
+                watch(progress)
             step = next(chunks, None)
         except BaseException:
             # What was scored before may have been paid for.
@@ -180,8 +210,7 @@ def _score_groups(
         if journal is not None and perf_counter() - saved_at >= _CHECKPOINT_SECONDS:
             _save(journal, state)
             saved_at = perf_counter()
-        if watch is not None:
-            watch(Progress(chunk[-1].progress, state.report.group_count, state.report.candidate_count))
+        progress = Progress(chunk[-1].progress, state.report.group_count, state.report.candidate_count)
     if journal is not None:
         _save(journal, state)
     if not state.report.group_count:
@@ -227,12 +256,28 @@ def _publish(
     if outputs.metrics is not None:
         outputs.put(outputs.metrics, json_bytes(report.metrics()))
     if outputs.rows is not None and journal is not None:
-        if stage.estimator.over_batch:
-            scale = stage.estimator.batch_scale(report.final)
-            outputs.put(outputs.rows, annotated_rows(journal.lines(), stage.estimator, scale))
-            journal.close()
-            # Emptied first: a kill between the removal of the two files would leave one that no resume can judge.
-            Journal.begin(outputs.rows, header, overwrite=True).discard()
-        else:
-            journal.finish()
+        put_rows(stage, report, journal, header, outputs.rows)
     return tuple(filter(None, (outputs.rows, outputs.metrics, outputs.identity)))
+
+
+def put_rows(stage: RewardStage, report: RewardReport, journal: Journal, header: dict[str, Any], rows: Path) -> None:
+    """Put the journal's rows in their place, with their advantages, and end the work.
+
+    Args:
+        stage: the stage; where its estimator needs the whole batch, the rows get their advantages now.
+        report: that of all rows.
+        journal: the rows; it is closed.
+        header: the journal's.
+        rows: the journal's target.
+
+    Raises:
+        RewardConfigError: the file system refuses.
+    """
+    if not stage.estimator.over_batch:
+        journal.finish()
+        return
+    scale = stage.estimator.batch_scale(report.final)
+    Outputs(rows=rows).put(rows, annotated_rows(journal.lines(), stage.estimator, scale))
+    journal.close()
+    # Emptied first: a kill between the removal of the two files would leave one that no resume can judge.
+    Journal.begin(rows, header, overwrite=True).discard()
