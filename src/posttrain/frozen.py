@@ -8,7 +8,7 @@ Frozen values are detached from the caller's objects: mappings become read-only,
 from __future__ import annotations
 
 import math
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from itertools import chain
 from typing import Any, Never, NoReturn, TypeAlias
 
@@ -16,7 +16,7 @@ from posttrain.errors import RewardContractError, describe, listing
 
 __all__ = ["MAX_DEPTH", "FrozenJson", "Json", "first_difference", "freeze", "strict_equal", "thaw"]
 
-Json: TypeAlias = "str | int | float | bool | Mapping[str, Json] | list[Json] | tuple[Json, ...] | None"
+Json: TypeAlias = "str | int | float | bool | Mapping[str, Json] | Sequence[Json] | None"
 FrozenJson: TypeAlias = "str | int | float | bool | Mapping[str, FrozenJson] | tuple[FrozenJson, ...] | None"
 
 MAX_DEPTH = 200

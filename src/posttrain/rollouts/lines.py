@@ -7,14 +7,14 @@ import json
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from typing import Final, TypeAlias, TypeVar, final
+from typing import Final, Protocol, TypeAlias, TypeVar, final
 
 import msgspec
 
 from posttrain.rollouts.diagnosis import no_json
-from posttrain.rollouts.streams import RowStream, StreamFault
+from posttrain.rollouts.streams import StreamFault
 
-__all__ = ["MAX_ROW_BYTES", "RowFault", "RowLine", "read_rows"]
+__all__ = ["MAX_ROW_BYTES", "LineStream", "RowFault", "RowLine", "read_rows"]
 
 T = TypeVar("T")
 
@@ -38,8 +38,19 @@ RowLine: TypeAlias = tuple[int, T | RowFault, int, bytes]
 """Number of the row, the row, the decompressed offset behind it, and its bytes."""
 
 
+class LineStream(Protocol):
+    """Where lines come from, in the order in which they are to be read: a `RowStream`, mostly."""
+
+    @property
+    def readline(self) -> Callable[[int], bytes]:
+        """At most so many bytes, to the end of the line; empty at the end. May raise `StreamFault`."""
+
+    def skip_to(self, offset: int) -> None:
+        """Go to a place at which a row begins."""
+
+
 def read_rows(
-    stream: RowStream,
+    stream: LineStream,
     decode: Callable[[bytes], T],
     *,
     offset: int = 0,

@@ -17,10 +17,9 @@ from posttrain.rollouts.columns import RolloutColumns
 from posttrain.rollouts.faults import RowFaults
 from posttrain.rollouts.grouping import BY_GROUP_ID, Grouping
 from posttrain.rollouts.inputs import observations
-from posttrain.rollouts.lines import read_rows
+from posttrain.rollouts.opened import Dump, JsonlRows, OpenRows
 from posttrain.rollouts.position import START, Position
 from posttrain.rollouts.rows import RowReader
-from posttrain.rollouts.streams import RowStream
 from posttrain.rollouts.uniqueness import Suspect, UsedIds, first_uses
 from posttrain.schema import Observation, Trajectory
 
@@ -58,6 +57,7 @@ class RolloutSource:
         columns: the names of its columns.
         grouping: how its rows become groups.
         needs: which of prompt and reference every row must have.
+        dump: how the rows are read, where the file is not JSONL of ours; see `posttrain.rollouts.importers`.
         digest_bits: length of the guard's digests; fewer than 64 only serve to show what a collision does.
 
     Raises:
@@ -71,11 +71,13 @@ class RolloutSource:
         grouping: Grouping = BY_GROUP_ID,
         *,
         needs: Sequence[str] = (),
+        dump: Dump | None = None,
         digest_bits: int = 64,
     ) -> None:
         self.path = Path(path)
         self.columns = columns or RolloutColumns()
         self.grouping = grouping
+        self.dump = dump
         self._digest_bits = digest_bits
         self._reader = RowReader(self.columns, grouping, needs)
         self._decode = msgspec.json.Decoder(self._reader.type).decode
@@ -99,8 +101,8 @@ class RolloutSource:
             self._relearn(used, start)
         faults = RowFaults()
         unsure: list[Suspect] = []
-        with RowStream(self.path) as stream:
-            for draft in self._drafts(stream, start, faults):
+        with self._opened() as opened:
+            for draft in self._drafts(opened, start, faults):
                 observed = observations(draft, self.columns, self.grouping, faults)
                 trajectory_ids = draft.trajectory_ids()
                 if suspects := used.add(draft, trajectory_ids):
@@ -111,16 +113,18 @@ class RolloutSource:
                         unsure += kept
                         faults.add_unlisted(len(suspects) - len(kept))
                 if not faults:
-                    yield _group(draft, trajectory_ids, observed, stream.consumed)
+                    yield _group(draft, trajectory_ids, observed, opened.consumed)
         if unsure:
             self._note_repeated(unsure, faults)
         if faults:
             raise faults.error(self.path)
 
-    def _drafts(self, stream: RowStream, start: Position, faults: RowFaults) -> Generator[Draft, None, None]:
+    def _opened(self) -> OpenRows:
+        return JsonlRows(self.path) if self.dump is None else self.dump.open(self.path)
+
+    def _drafts(self, opened: OpenRows, start: Position, faults: RowFaults) -> Generator[Draft, None, None]:
         assembler = Assembler(self._reader, self.columns, self.grouping, faults, start)
-        names = self._reader.column_names
-        rows = read_rows(stream, self._decode, offset=start.offset, row=start.row, distinct=names)
+        rows = opened.rows(self._decode, start, self._reader.column_names)
         for number, row, offset, line in rows:
             if (draft := assembler.take(number, row, offset, line)) is not None:
                 yield draft
@@ -130,7 +134,7 @@ class RolloutSource:
     def _relearn(self, used: UsedIds, start: Position) -> None:
         """Show `used` the ids before `start`."""
         faults = RowFaults()
-        with RowStream(self.path) as stream, closing(self._drafts(stream, START, faults)) as drafts:
+        with self._opened() as opened, closing(self._drafts(opened, START, faults)) as drafts:
             for draft in drafts:
                 used.add(draft, draft.trajectory_ids())
                 if draft.end == start and not faults:
@@ -144,7 +148,7 @@ class RolloutSource:
 
     def _note_repeated(self, suspects: list[Suspect], faults: RowFaults) -> None:
         """Read the file again to see which of the suspects were really used before."""
-        with RowStream(self.path) as stream, closing(self._drafts(stream, START, RowFaults())) as drafts:
+        with self._opened() as opened, closing(self._drafts(opened, START, RowFaults())) as drafts:
             try:
                 uses = first_uses(suspects, drafts)
             except LookupError as error:

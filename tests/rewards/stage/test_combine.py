@@ -99,6 +99,18 @@ def test_a_partial_sum_may_leave_the_range(order: str) -> None:
     assert RewardCombiner(dict.fromkeys(order, 1.0)).combine(values) == (1e308,)
 
 
+def test_a_partial_sum_out_of_range_is_rounded_like_any_other() -> None:
+    """Of the same rounded products, an order that overflows on the way gives the bits of one that does not."""
+    values = {"a": (5.2e307,), "b": (5e307,), "c": (4.3e307,)}
+    weights = {"a": 3.0, "b": 3.0, "c": -3.0}
+    overflows, fits = ([3 * 5.2e307, 3 * 5e307, -3 * 4.3e307], [3 * 5.2e307, -3 * 4.3e307, 3 * 5e307])
+    with pytest.raises(OverflowError, match="fsum"):
+        math.fsum(overflows)
+    assert RewardCombiner(weights).combine(values) == (math.fsum(fits),)
+    # Exact products would round to another float.
+    assert math.fsum(fits) != float(sum(Fraction(weights[term]) * Fraction(values[term][0]) for term in "abc"))
+
+
 def test_a_product_may_leave_the_range() -> None:
     """A sum that a float can hold is not refused for a product that none could: 2e308 - 1.5e308."""
     combiner = RewardCombiner({"a": 2.0, "b": -1.5})

@@ -183,6 +183,18 @@ def test_an_unavailable_group_ends_the_batch_unless_it_is_dropped(three: Three, 
 
 
 @pytest.mark.parametrize("limits", LIMITS)
+@pytest.mark.parametrize("provider", ["a", "b", "c"])
+def test_by_default_no_thread_drops_a_group(
+    three: Three, batch_of: Batch, limits: tuple[int, int, int], provider: str
+) -> None:
+    """Whatever runs in threads, an unavailable group fails the batch unless the policy is to drop it."""
+    worker = three(limits, {provider: {"g1": RewardUnavailableError("down")}}, max_dropped_fraction=1.0)
+    worth = [{"a": 1.0, "b": 2.0, "c": 3.0}] * 2
+    with pytest.raises(RewardUnavailableError, match=rf"^provider '{provider}', group 'g1': down"):
+        worker.compute(batch_of({f"g{number}": worth for number in range(5)}))
+
+
+@pytest.mark.parametrize("limits", LIMITS)
 def test_an_error_carries_its_request(three: Three, batch_of: Batch, limits: tuple[int, int, int]) -> None:
     """What failed can be repeated: the error holds the frozen request, with what that provider was given."""
     worker = three(limits, {"b": {"g1": ValueError("odd")}})

@@ -266,6 +266,11 @@ def test_a_fault_after_the_last_group_changes_nothing(set_up: SetUp, state_of: S
     assert state_of(batch) == before
     if kind == "another kind of diagnostic":
         assert caught.value.provider == case.provider
+        honest = "g1" if case.group == 0 else "g0"
+        assert caught.value.message.splitlines()[1:] == [
+            f"  mean: first in group 'g{case.group}'",
+            f"  total: first in group '{honest}'",
+        ]
     else:
         assert caught.value.group_id == f"g{case.group}"
         assert caught.value.trajectory_id == f"g{case.group}/{case.candidate}"

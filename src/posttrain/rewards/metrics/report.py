@@ -90,7 +90,6 @@ class RewardReport(msgspec.Struct, frozen=True, kw_only=True):
             raise RewardContractError(f"can't merge a {self.namespace!r} report with a {other.namespace!r} one")
         causes = sorted({*self.dropped, *other.dropped})
         names = sorted({*self.providers, *other.providers})
-        nothing = ProviderReport()
         return RewardReport(
             namespace=self.namespace,
             group_count=self.group_count + other.group_count,
@@ -101,9 +100,7 @@ class RewardReport(msgspec.Struct, frozen=True, kw_only=True):
             unknown_finish_count=self.unknown_finish_count + other.unknown_finish_count,
             final=merge_moments([self.final, other.final]),
             terms=_merged(self.terms, other.terms),
-            providers={
-                name: self.providers.get(name, nothing).merge(other.providers.get(name, nothing)) for name in names
-            },
+            providers={name: _both(name, self.providers, other.providers) for name in names},
         )
 
     def metrics(self) -> dict[str, float]:
@@ -138,6 +135,15 @@ class RewardReport(msgspec.Struct, frozen=True, kw_only=True):
                 found[f"reward_provider/{name}/{diagnostic}"] = _value(f"{name}/{diagnostic}", contribution)
             found[f"reward_provider/{name}/sample_count"] = float(provider.sample_count)
         return {f"{self.namespace}/{key}": value for key, value in found.items()}
+
+
+def _both(name: str, left: Mapping[str, ProviderReport], right: Mapping[str, ProviderReport]) -> ProviderReport:
+    nothing = ProviderReport()
+    try:
+        return left.get(name, nothing).merge(right.get(name, nothing))
+    except RewardContractError as error:
+        error.provider = name
+        raise
 
 
 def _value(name: str, contribution: MetricContribution) -> float:

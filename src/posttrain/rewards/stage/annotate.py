@@ -7,7 +7,7 @@ from collections import Counter
 from collections.abc import Iterable, Sequence
 from itertools import chain
 
-from posttrain.errors import RewardContractError, RewardUnavailableError
+from posttrain.errors import RewardContractError, RewardUnavailableError, describe, listing
 from posttrain.rewards.metrics.contribution import MetricContribution, merge_all
 from posttrain.rewards.metrics.exact import exact_sum
 from posttrain.rewards.metrics.moments import Moments
@@ -29,7 +29,8 @@ def combine_groups(
     """One outcome per group, without advantages yet; a group that could not be evaluated is marked as dropped.
 
     Raises:
-        RewardContractError: a weighted sum is beyond the range of a float; group and trajectories are named.
+        RewardContractError: an evaluator gave a group the scores of another; or a weighted sum is beyond the range of a
+            float: group and trajectories are named.
     """
     outcomes = []
     for group, evaluation in zip(groups, evaluations, strict=True):
@@ -38,7 +39,10 @@ def combine_groups(
             cause = dropped_cause(evaluation)
             outcomes.append(GroupOutcome(group_id=group_id, trajectory_ids=group.trajectory_ids, dropped_because=cause))
             continue
-        ids = evaluation[0].trajectory_ids
+        ids = group.trajectory_ids
+        for scores in evaluation:
+            if scores.trajectory_ids != ids or scores.group_id != group_id:
+                raise _miscorrelated(group, scores)
         terms = evaluation[0].terms if len(evaluation) == 1 else _all_terms(evaluation)
         try:
             final = combiner.combine(terms, ids)
@@ -47,6 +51,15 @@ def combine_groups(
             raise
         outcomes.append(GroupOutcome(group_id=group_id, trajectory_ids=ids, terms=terms, final=final))
     return outcomes
+
+
+def _miscorrelated(group: BoundGroup, scores: GroupScores) -> RewardContractError:
+    return RewardContractError(
+        f"the evaluator returned scores of group {scores.group_id!r} with {describe(scores.trajectory_ids)}, expected "
+        f"{describe(group.trajectory_ids)}: one evaluation per group, in their order",
+        provider=scores.provider,
+        group_id=group.group_id,
+    )
 
 
 def _all_terms(evaluation: Iterable[GroupScores]) -> dict[str, tuple[float, ...]]:
@@ -131,5 +144,8 @@ def _diagnostics(column: Sequence[GroupScores]) -> dict[str, MetricContribution]
         try:
             merged[name] = merge_all(contributions)
         except RewardContractError as error:
-            raise RewardContractError(f"diagnostic {name!r}: {error.message}", provider=column[0].provider) from error
+            first = {s.diagnostics[name].kind: s.group_id for s in reversed(column) if name in s.diagnostics}
+            lines = [f"{kind}: first in group {group_id!r}" for kind, group_id in sorted(first.items())]
+            message = f"diagnostic {name!r}: {error.message}\n{listing(lines)}"
+            raise RewardContractError(message, provider=column[0].provider) from error
     return merged

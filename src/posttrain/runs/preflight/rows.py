@@ -1,0 +1,53 @@
+# SPDX-License-Identifier: Apache-2.0
+"""The first rows of the run's data, held against what the selected providers need."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+
+from posttrain.data import ColumnMapping, Env, RowSource, open_rows
+from posttrain.runs.config import DataConfig
+from posttrain.runs.preflight.report import ProbedData
+from posttrain.schema import Observation
+
+__all__ = ["opened_rows", "probe_rows"]
+
+
+def opened_rows(data: DataConfig) -> RowSource:
+    """The rows that `rl.data` describes; its path is set.
+
+    Raises:
+        RewardError: see `posttrain.data.open_rows`.
+    """
+    # A column that nobody asked for by name need not be in the data.
+    is_asked = "response_column" in data.model_fields_set
+    columns = ColumnMapping(
+        prompt_column=data.prompt_column,
+        response_column=data.response_column if is_asked else None,
+        row_id_column=data.row_id_column,
+    )
+    return open_rows(
+        str(data.path),
+        source=data.source,
+        columns=columns,
+        items_fn=data.items_fn,
+        split=data.split if data.source == "hf" else None,
+    )
+
+
+def probe_rows(settings: DataConfig, needs: Iterable[str], count: int) -> tuple[ProbedData, list[Observation]]:
+    """What the data is, and its first rows as observations.
+
+    Args:
+        settings: where the rows come from.
+        needs: the canonical inputs that any selected provider declares.
+        count: how many of the first rows are looked at.
+
+    Raises:
+        RewardError: the data can't be had, or its rows lack what is needed; every row that was looked at is named.
+    """
+    env = Env(opened_rows(settings), needs=sorted(set(needs)), seed=settings.seed, name="preflight")
+    observations = env.probe(count)
+    rows = env.rows
+    data = ProbedData(title=rows.title, rows=len(env), probed=len(observations), fingerprint=rows.fingerprint)
+    return data, observations
