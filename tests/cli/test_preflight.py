@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import json
+import os
 import sys
 from collections.abc import Callable
 from pathlib import Path
@@ -152,7 +153,7 @@ def test_a_warning_lets_a_run_begin(
 ) -> None:
     """A heavy package is told in the verdict, and the exit code is 0."""
     mine.write_text("import jax\n" + CATALOG)
-    monkeypatch.setenv("PYTHONPATH", str(written("libs/jax/__init__.py", "").parent.parent))
+    monkeypatch.setenv("PYTHONPATH", str(written("libs/jax/__init__.py", "").parent.parent), prepend=os.pathsep)
     monkeypatch.syspath_prepend(Path(mine.parent, "libs"))
     done = command("preflight", *RUN)
     monkeypatch.delitem(sys.modules, "jax")

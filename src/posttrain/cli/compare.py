@@ -47,9 +47,9 @@ def compare(options: CompareOptions) -> None:
     Example: posttrain compare old.jsonl new.jsonl --out compare.html --rollouts rollouts.jsonl
     """
     a, b = open_scores(options.a), open_scores(options.b)
-    texts = options.texts(a)
-    if texts is not None and options.out is None:
+    if options.rollouts is not None and options.out is None:
         raise RewardConfigError("--rollouts gives the texts of the page: give --out too")
+    texts = options.texts(a) if options.out is not None else None
     held = max(options.top, _IN_PAGE) if options.out is not None else options.top
     comparison, largest = compare_scores(a, b, top=held, force=options.force)
     if options.out is not None:

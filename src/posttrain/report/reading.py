@@ -25,6 +25,7 @@ from posttrain.runs.records import (
 __all__ = ["Scores", "open_scores"]
 
 _SUFFIXES: Final = (".jsonl", ".jsonl.gz", ".jsonl.zst", ".parquet")
+_VALIDATED: Final = "scores.jsonl"
 _MARKS: Final = (METRICS_FILE, PROVENANCE_FILE, SCORED_FOLDER, STATE_FILE, CONFIG_FILE)
 
 
@@ -61,11 +62,13 @@ class Scores:
 
 
 def open_scores(path: Path) -> Scores:
-    """The scores of a run's directory, or of a file that `posttrain score` or a run wrote.
+    """The scores of a run's directory, of a validation's, or of a file that `posttrain score` or a run wrote.
 
     Raises:
         RewardConfigError: there is nothing of the kind, or what lies beside the scores can't be read.
     """
+    if (path / _VALIDATED).is_file():
+        path = path / _VALIDATED
     if path.is_dir():
         if not any((path / name).exists() for name in _MARKS):
             raise RewardConfigError(f"{path} is no run: it holds none of {', '.join(_MARKS)}")

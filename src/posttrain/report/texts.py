@@ -16,7 +16,21 @@ from posttrain.rollouts.importers import detected_peer, dump_source
 from posttrain.rollouts.source import RolloutSource
 from posttrain.runs.offline.record import sha256_of
 
-__all__ = ["rollouts_of"]
+__all__ = ["rollouts_beside", "rollouts_of"]
+
+
+def rollouts_beside(scores: Scores) -> Path | None:
+    """The rollouts that a scored file was made from, where they lie beside it unchanged.
+
+    Raises:
+        RewardConfigError: the file that has their name can't be read.
+    """
+    facts = scores.facts
+    name, recorded = facts.rollouts.get("name"), facts.rollouts.get("sha256")
+    if scores.is_run or not isinstance(name, str) or Path(name).name != name:
+        return None
+    path = scores.path.with_name(name)
+    return path if path.is_file() and sha256_of(path) == recorded else None
 
 
 def rollouts_of(

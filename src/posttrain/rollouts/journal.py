@@ -18,6 +18,7 @@ import fcntl
 import hashlib
 import io
 import os
+import stat
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -261,7 +262,7 @@ class Journal:
         partial, journal, temporary = _beside(self._target)
         with self._step():
             if self._file is not None:
-                os.fchmod(self._file.fileno(), _PUBLIC & ~_umask())
+                os.fchmod(self._file.fileno(), _public_mode(temporary))
                 os.fsync(self._file.fileno())
                 partial.replace(self._target)
             sync_folder(self._target.parent)
@@ -383,8 +384,15 @@ def _refusals(path: Path, fix: str = "") -> Iterator[None]:
         raise RewardConfigError(f"can't write {path}: {error.strerror or error}{fix}") from error
 
 
-def _umask() -> int:
-    # It can only be read by setting it; for that moment new files are private.
-    mask = os.umask(0o077)
-    os.umask(mask)
-    return mask
+def _public_mode(probe: Path) -> int:
+    """What the umask leaves of a public file's permissions.
+
+    The umask itself can only be read by setting it, for all threads of the process; a file that is made tells it too.
+    """
+    probe.unlink(missing_ok=True)
+    file = os.open(probe, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, _PUBLIC)
+    try:
+        return stat.S_IMODE(os.fstat(file).st_mode)
+    finally:
+        os.close(file)
+        probe.unlink()

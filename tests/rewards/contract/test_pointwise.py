@@ -6,6 +6,7 @@ from __future__ import annotations
 import asyncio
 import functools
 from collections.abc import Callable
+from concurrent.futures import CancelledError
 from typing import Any
 
 import pytest
@@ -225,3 +226,16 @@ def test_a_lifted_scorer_is_a_provider_without_a_life() -> None:
     assert not isinstance(provider, ManagedRewardProvider)
     assert repr(provider) == "map_candidates(_length)"
     assert repr(map_candidates(functools.partial(_length))).startswith("map_candidates(functools.partial(")
+
+
+def test_a_cancellation_passes_through_untouched() -> None:
+    """A future that was cancelled inside a scorer is no fault of the scorer's, and no other candidate is tried."""
+    asked: list[str] = []
+
+    def scorer(candidate: RewardCandidate, _: RewardContext) -> RewardProviderResult:
+        asked.append(candidate.trajectory_id)
+        raise CancelledError("stopped")
+
+    with pytest.raises(CancelledError, match="stopped"):
+        map_candidates(scorer).evaluate(_request("a", "b"))
+    assert len(asked) == 1

@@ -271,8 +271,9 @@ def test_an_entry_that_fails_to_open_closes_those_before_it() -> None:
     """Nothing stays half open: what was opened is closed, the failed one is not, and closing later does nothing."""
     log: list[str] = []
     provider = _managed(log, c="open")
-    with pytest.raises(OSError, match="c failed to open"):
+    with pytest.raises(RewardContractError, match="c failed to open") as caught:
         provider.open()
+    assert caught.value.__notes__ == ["while the route's entry 'c' was opened"]
     assert log == ["open a", "open c", "close a"]
     provider.close()
     assert len(log) == 3
@@ -283,8 +284,9 @@ def test_an_entry_that_fails_to_close_keeps_no_other_open() -> None:
     log: list[str] = []
     provider = _managed(log, c="close")
     provider.open()
-    with pytest.raises(OSError, match="c failed to close"):
+    with pytest.raises(RewardContractError, match="c failed to close") as caught:
         provider.close()
+    assert caught.value.__notes__ == ["while the route's entry 'c' was closed"]
     assert log == ["open a", "open c", "close c", "close a"]
 
 

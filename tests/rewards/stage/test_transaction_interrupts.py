@@ -257,16 +257,17 @@ def test_a_score_is_whole_wherever_it_is_interrupted(
         watch = fresh()
         return watch, lambda: worker.score(watch.batch)
 
+    modules: set[str] = set()
+
     def events(places: list[Place]) -> list[int]:
+        modules.update(module for module, _, _ in places)
         # Outside the commit, where nothing is written, some events stand for their neighbours.
         return [at for at, place in enumerate(places, 1) if place[0] in COMMITTING or at % stride == 0]
 
-    modules = set()
     for verdict, (module, line, event) in _interrupted_everywhere(
         prepare, _of_package(source), kind=kind, events=events
     ):
         assert verdict != "mixed", f"{event} at {module}:{line}"
-        modules.add(module)
         worker.score(watch.batch)
         assert watch.verdict() == "after", f"scored again after {event} at {module}:{line}"
     # In threads the providers' side of the stage is out of this thread's reach.

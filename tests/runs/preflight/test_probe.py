@@ -159,7 +159,7 @@ def test_a_golden_function_changes_nothing(flight: Flight, written: Written) -> 
     written("rows.jsonl", [{"prompt": ["p"], "reference": {"a": [1]}}])
 
     def golden(prompt: Any, reference: Any) -> str:
-        prompt.append("more")
+        prompt.append(object())
         reference["a"] = object()
         return "abc"
 

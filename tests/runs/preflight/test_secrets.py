@@ -93,6 +93,13 @@ def test_a_key_of_many_lines(flight: Flight, found: Found) -> None:
     assert found(report)["fresh process"][-1] == "  [a private key]"
 
 
+def test_a_secret_where_a_print_is_cut(flight: Flight, found: Found) -> None:
+    """Of a print that is too long to be kept whole, no line is shown whose front is cut off."""
+    report = flight("secret_where_it_is_cut")
+    assert found(report)["fresh process"][1:] == ("the last that it printed:", "  the last words")
+    assert SECRET[10:] not in repr(report)
+
+
 def test_a_fresh_process_finds_them_by_itself() -> None:
     """A variable that the catalog sets counts where it was set, and travels to nobody."""
     for fresh in run_fresh(f"{CATALOG}:secret_from_file", None, ["it"], deadline_s=60):

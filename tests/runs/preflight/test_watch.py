@@ -41,7 +41,7 @@ with socket.socket(socket.AF_INET, socket.SOCK_STREAM) as one:
         ("site-packages", "", []),
         ("site-packages", "    one.connect_ex(('127.0.0.1', 9))\n", ["no socket"]),
         ("site-packages", "kept = socket.socket()\n", ["no socket"]),
-        ("site-packages", "one = socket.socket()\none.bind(('0.0.0.0', 0))\n", ["no socket"]),
+        ("site-packages", "with socket.socket() as two:\n    two.bind(('0.0.0.0', 0))\n", ["no socket"]),
         ("src", "", ["no socket"]),
     ],
 )
@@ -61,7 +61,7 @@ def test_a_library_that_probes_the_machine(
     library = f"probing_{folder[:3]}_{len(more)}"
     written(f"{folder}/{library}.py", PROBE + more)
     written(f"{folder}/rewards_of_{library}.py", CATALOG.format(library=library))
-    monkeypatch.setenv("PYTHONPATH", str(tmp_path / folder))
+    monkeypatch.setenv("PYTHONPATH", str(tmp_path / folder), prepend=os.pathsep)
     monkeypatch.syspath_prepend(tmp_path / folder)
     report = preflight(
         load_config(None, ["rl.reward=it", "rl.group_size=2", f"rl.reward_catalog=rewards_of_{library}:catalog"])

@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+from concurrent.futures import CancelledError
 from typing import final
 
 from posttrain.errors import RewardContractError, RewardError, describe, listing
@@ -49,6 +50,8 @@ class _MappedCandidates:
             trajectory_id = candidate.trajectory_id
             try:
                 items.append(RewardCandidateResult(trajectory_id, scorer(candidate, context)))
+            except CancelledError:
+                raise
             except Exception as error:
                 failure = classified(error, trajectory_id=trajectory_id)
                 if isinstance(failure, RewardContractError):

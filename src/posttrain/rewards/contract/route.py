@@ -12,8 +12,9 @@ from posttrain.errors import RewardConfigError, RewardContractError, describe, l
 from posttrain.frozen import Json
 from posttrain.rewards.contract.check import check_result
 from posttrain.rewards.contract.construct import construct_provider
+from posttrain.rewards.contract.lifecycle import opened
 from posttrain.rewards.contract.names import name_faults
-from posttrain.rewards.contract.provider import ManagedRewardProvider, RewardProvider
+from posttrain.rewards.contract.provider import RewardProvider
 from posttrain.rewards.contract.request import RewardContext, RewardGroupRequest
 from posttrain.rewards.contract.result import RewardCandidateResult, RewardGroupResult, RewardProviderResult
 from posttrain.rewards.contract.spec import CANONICAL_INPUTS, ProviderExecution, RewardProviderSpec
@@ -114,12 +115,7 @@ class _Routed:
 
     def open(self) -> None:
         """Open every entry that has a life of its own; when one fails, those before it are closed again."""
-        with ExitStack() as opened:
-            for provider in self._providers.values():
-                if isinstance(provider, ManagedRewardProvider):
-                    provider.open()
-                    opened.callback(provider.close)
-            self._opened = opened.pop_all()
+        self._opened = opened(self._providers, what="the route's entry")
 
     def close(self) -> None:
         """Close what `open` opened, the last first."""

@@ -5,21 +5,20 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from itertools import chain
 from typing import Any, Protocol, TypeAlias, final
 
 from posttrain.errors import RewardConfigError, RewardError, RewardUnavailableError, describe
-from posttrain.rewards.contract.failure import classified
-from posttrain.rewards.contract.provider import ManagedRewardProvider
+from posttrain.rewards.contract.lifecycle import opened
 from posttrain.rewards.contract.request import RewardGroupRequest
 from posttrain.rewards.stage.bind import BoundGroup
 from posttrain.rewards.stage.boundary import GroupScores, evaluate_group
 from posttrain.rewards.stage.prepare import PreparedProvider, Selection, construct
 
-__all__ = ["GroupEvaluation", "GroupEvaluator", "InProcessEvaluator", "opened"]
+__all__ = ["GroupEvaluation", "GroupEvaluator", "InProcessEvaluator"]
 
 GroupEvaluation: TypeAlias = tuple[GroupScores, ...] | RewardUnavailableError
 """One `GroupScores` per selected provider, in their order; or why the group could not be scored."""
@@ -62,43 +61,6 @@ class GroupEvaluator(Protocol):
         ...
 
 
-def opened(providers: Sequence[PreparedProvider]) -> ExitStack:
-    """Open those of the providers that have a life; closing the stack closes them, the last opened first.
-
-    Raises:
-        RewardError: one failed to open; those before it are closed again. Closing raises it too when one fails to.
-    """
-    begun: list[tuple[str, Callable[[], None]]] = []
-    with ExitStack() as stack:
-        stack.callback(_close_all, begun)
-        for prepared in providers:
-            if isinstance(provider := prepared.provider, ManagedRewardProvider):
-                _call(prepared.name, provider.open, "opened")
-                begun.append((prepared.name, provider.close))
-        return stack.pop_all()
-
-
-def _close_all(begun: list[tuple[str, Callable[[], None]]]) -> None:
-    """The last first, every one even when another fails; of several failures each has the one before as its context."""
-    try:
-        if begun:
-            _call(*begun.pop(), "closed")
-    finally:
-        if begun:
-            _close_all(begun)
-
-
-def _call(name: str, method: Callable[[], None], done: str) -> None:
-    try:
-        method()
-    except Exception as error:
-        failure = classified(error, provider=name)
-        failure.add_note(f"while the provider was {done}")
-        if failure is error:
-            raise
-        raise failure from error
-
-
 @final
 class InProcessEvaluator:
     """Evaluates in this process.
@@ -131,7 +93,7 @@ class InProcessEvaluator:
     def open(self) -> None:
         """See `GroupEvaluator.open`. When one provider fails to open, those before it are closed again."""
         if self._opened is None:
-            self._opened = opened(self._prepared)
+            self._opened = opened({each.name: each.provider for each in self._prepared})
 
     def evaluate(self, groups: Sequence[BoundGroup], *, collect_unavailable: bool) -> list[GroupEvaluation]:
         """See `GroupEvaluator.evaluate`."""

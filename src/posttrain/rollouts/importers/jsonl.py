@@ -86,5 +86,6 @@ class JsonlDump:
         row: dict[str, Any] = {name: fields[name] for name in self._reading.fields if name in fields}
         try:
             return self._convert(row, fields, self._reading)
-        except (msgspec.DecodeError, RecursionError) as error:
-            return RowFault(f"can't be read: {error}")
+        except (msgspec.DecodeError, RecursionError):
+            # What is left unconverted is decoded once more, where the field at fault is looked for.
+            return row

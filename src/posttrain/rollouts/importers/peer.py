@@ -9,7 +9,9 @@ from pathlib import Path
 from typing import Any, TypeAlias, TypeVar, final
 
 import msgspec
+from msgspec import Raw
 
+from posttrain.errors import describe
 from posttrain.rollouts.columns import column_flag, missing_column
 from posttrain.rollouts.grouping import Grouping
 from posttrain.rollouts.lines import RowFault, RowLine
@@ -82,5 +84,16 @@ def decoded(found: Iterable[Found], decode: Callable[[bytes], T]) -> Iterator[Ro
                 value: T | RowFault = decode(line)
             except (msgspec.DecodeError, TypeError, ValueError, RecursionError) as error:
                 # A text with half a surrogate pair or bytes that are no UTF-8, or a value that JSON has no word for.
-                value = RowFault(f"can't be read: {error}")
+                value = RowFault(_unreadable(row) or f"can't be read: {error}")
             yield number, value, place, line
+
+
+def _unreadable(row: dict[str, Any]) -> str | None:
+    faults = []
+    for name, value in row.items():
+        try:
+            msgspec.json.decode(msgspec.json.encode(value))
+        except (msgspec.DecodeError, TypeError, ValueError, RecursionError) as error:
+            shown = describe(bytes(value)) if isinstance(value, Raw) else describe(value)
+            faults.append(f"field {name!r} can't be read: {error}: {shown}")
+    return "; ".join(faults) or None

@@ -13,9 +13,9 @@ import msgspec
 from posttrain.errors import RewardConfigError, RewardError
 from posttrain.frozen import freeze
 from posttrain.rewards.catalog.load import load_catalog
+from posttrain.rewards.contract.lifecycle import opened
 from posttrain.rewards.contract.request import RewardCandidate, RewardContext, RewardGroupRequest
 from posttrain.rewards.stage.boundary import GroupScores, evaluate_group
-from posttrain.rewards.stage.evaluator import opened
 from posttrain.rewards.stage.prepare import Selection, construct
 from posttrain.rollouts.atomic import write_atomically
 
@@ -112,5 +112,5 @@ def replay(record: FailedRequest, *, catalog: str | None = None) -> GroupScores:
     """
     found = load_catalog(catalog or record.catalog)
     prepared = construct(record.provider, found.spec(record.provider))
-    with opened([prepared]):
+    with opened({prepared.name: prepared.provider}):
         return evaluate_group(prepared, record.request())

@@ -7,8 +7,8 @@ from collections.abc import Sequence
 
 from posttrain.errors import RewardError
 from posttrain.rewards import RewardCatalog
+from posttrain.rewards.contract.lifecycle import opened
 from posttrain.rewards.contract.provider import ManagedRewardProvider
-from posttrain.rewards.stage.evaluator import opened
 from posttrain.rewards.stage.prepare import Selection
 from posttrain.runs.config import RLConfig
 from posttrain.runs.preflight.contained import contained
@@ -36,7 +36,7 @@ def probe_providers(
     check = skipped("golden", why)
     scores: tuple[GoldenScore, ...] = ()
     try:
-        with contained("a provider"), opened(list(here.prepared.values())):
+        with contained("a provider"), opened({name: each.provider for name, each in here.prepared.items()}):
             if golden is not None and here.catalog is not None:
                 check, scores = _scored(here, here.catalog, config, golden, observations)
     except RewardError as error:

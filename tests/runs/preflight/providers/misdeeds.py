@@ -329,6 +329,14 @@ def secret_in_error() -> Catalog:
     return _after(deed)
 
 
+def secret_where_it_is_cut() -> Catalog:
+    """Prints so much that only the end is kept, which begins within its key."""
+    key, end = os.environ["JUDGE_API_KEY"], "\nthe last words\n"
+    sys.stdout.write(f"{key}{'y' * ((1 << 16) + 10 - len(key) - len(end))}{end}")
+    os.kill(os.getpid(), signal.SIGKILL)
+    return _made()
+
+
 def private_key_printed() -> Catalog:
     """Prints a private key of many lines, then dies."""
     lines = [f"line-{number:02}-of-the-key" for number in range(40)]
@@ -396,7 +404,7 @@ class Picky(Quiet):
 
 def picky() -> Catalog:
     """Scores some completions and refuses others."""
-    return _made(Picky, needs=("reference",))
+    return _made(Picky, needs=("prompt", "reference"))
 
 
 def down() -> Catalog:
