@@ -102,7 +102,7 @@ def test_the_commands_of_the_readme_score(
     blocks: Blocks, command: Callable[..., Any], written: Callable[..., Path], tmp_path: Path
 ) -> None:
     """Pasted beside a file of rollouts, the two scoring commands run and write what the text says they do."""
-    own, with_catalog = [words for block in blocks("README.md", "sh") for words in lines_of(block)]
+    own, with_catalog, *_ = [words for block in blocks("README.md", "sh") for words in lines_of(block)]
     rows = [{"group_id": "g", "question": "?", "answer": "#### 4", "completion": f"#### {at}"} for at in range(2, 6)]
     written("rollouts.jsonl", rows)
     assert command(*own).returncode == 0

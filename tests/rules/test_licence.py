@@ -12,18 +12,20 @@ TAG = "# SPDX-License-Identifier: Apache-2.0"
 RULE = f"the first line of a .py, .toml or .sh file and of a Makefile is {TAG!r} (the second, after a #! line)"
 
 # Made by tools or by runs, and never tracked.
-_SKIPPED = {".git", ".venv", "dist", "build", "out", "runs", "node_modules", "__pycache__", ".hypothesis", ".eggs"}
+_SKIPPED = (".git", ".venv", "node_modules", "__pycache__", ".hypothesis", ".eggs")
+_SKIPPED_AT_THE_TOP = {"dist", "build", "out", "runs"}
 
 
 def _files(root: Path) -> list[Path]:
     found = []
     for folder, folders, names in os.walk(root):
         here = Path(folder)
-        # A package of ours may bear the name of a skipped folder; those stand below src, never at the top.
         folders[:] = [
             name
             for name in folders
-            if not name.endswith(("_cache", ".egg-info")) and (name not in _SKIPPED or (here / name).match("src/*/*"))
+            if not name.endswith(("_cache", ".egg-info"))
+            and not name.startswith(_SKIPPED)
+            and not (here == root and name in _SKIPPED_AT_THE_TOP)
         ]
         found += [here / name for name in names if name == "Makefile" or name.endswith((".py", ".toml", ".sh"))]
     return sorted(found)

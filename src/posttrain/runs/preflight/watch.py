@@ -11,8 +11,9 @@ import inspect
 import os
 import re
 import sys
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from time import monotonic, sleep
 from types import FrameType
 from typing import Any, Final, final
 
@@ -35,6 +36,8 @@ _DEVICES: Final = re.compile(r"/dev/(?:nvidia\w*(?:-\w+)*|nvidia-caps/.*|kfd|dri
 _STANDARD_LIBRARY: Final = os.path.dirname(os.__file__)  # noqa: PTH120  # pathlib would take longer, at each event
 _OWN: Final = __name__.partition(".")[0]
 _IMPORTING: Final = "<frozen importlib"
+_BECOMES_ANOTHER: Final = 0.25
+"""Seconds that a new process may take to become the program that it is to run."""
 _MOST: Final = 50
 """Events of one kind that are reported."""
 
@@ -52,6 +55,7 @@ class Watch:
         self._seen: set[tuple[str, ...]] = set()
         self._counts: dict[EventKind, int] = {}
         self._before = set(open_descriptors().values())
+        self._judged: set[str] = set()
         self.doing = ""
         """The step that events are put down to; empty: nothing is watched."""
 
@@ -68,8 +72,10 @@ class Watch:
                 self._tell("socket", "a socket is still open")
         for sign in device_signs(descriptors - self._before, sys.modules):
             self._tell("gpu", sign)
-        for name in _running_children():
-            self._tell("process", name)
+        for pid in sorted(set(_children()) - self._judged):
+            self._judged.add(pid)
+            if (name := _name_if_running(pid)) is not None:
+                self._tell("process", f"{name} is still running")
 
     def _hear(self, event: str, args: tuple[Any, ...]) -> None:
         if not self.doing:
@@ -123,18 +129,24 @@ def device_signs(targets: set[str], modules: dict[str, Any]) -> list[str]:
     return signs
 
 
-def _running_children() -> list[str]:
-    """Each process that this one has started and that still runs, by its name."""
-    names = []
+def _children() -> Iterator[str]:
+    """The processes that this one has started, by number, those that ended and were not waited for included."""
     for thread in Path("/proc/self/task").glob("*"):
-        for pid in _read(thread / "children").split():
-            state = _read(Path(f"/proc/{pid}/stat"))
-            name, _, rest = state.partition("(")[2].rpartition(")")
-            # The standard library's own helper ends with the process that it helps.
-            is_helper = "multiprocessing.resource_tracker" in _read(Path(f"/proc/{pid}/cmdline"))
-            if rest.split()[:1] not in (["Z"], ["X"], []) and not is_helper:
-                names.append(f"{name} is still running")
-    return sorted(names)
+        yield from _read(thread / "children").split()
+
+
+def _name_if_running(pid: str) -> str | None:
+    """Name of a process; None: it has ended, or is the standard library's own helper, which ends with this one."""
+    own, deadline = _read(Path("/proc/self/cmdline")), monotonic() + _BECOMES_ANOTHER
+    while True:
+        name, _, rest = _read(Path(f"/proc/{pid}/stat")).partition("(")[2].rpartition(")")
+        if rest.split()[:1] in (["Z"], ["X"], []):
+            return None
+        command = _read(Path(f"/proc/{pid}/cmdline"))
+        # One that was started a moment ago is a copy of this one, then nothing, before it shows what it will be.
+        if command not in {own, ""} or monotonic() > deadline:
+            return None if "multiprocessing.resource_tracker" in command else name
+        sleep(0.005)
 
 
 def _read(file: Path) -> str:
