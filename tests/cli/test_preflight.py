@@ -12,6 +12,8 @@ from typing import Any
 
 import pytest
 
+from posttrain.runs import load_config
+from posttrain.runs.directory import Provenance
 from posttrain.runs.preflight.report import CHECKS
 
 Written = Callable[..., Path]
@@ -133,6 +135,22 @@ def test_golden_completions(command: Command, mine: Path) -> None:
         "preflight", *RUN, "rl.data.path=rows.jsonl", "--probe", "--golden", "mine.py:golden", "--golden-rows", "1"
     )
     assert "It is Rome." not in one.stdout
+
+
+def test_against_a_recorded_run(
+    command: Command, mine: Path, written: Written, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """`--against` takes a run's folder, and warns once the source is another under the same revision."""
+    monkeypatch.chdir(mine.parent)
+    recorded = Provenance.of(load_config(None, RUN).worker().stage)
+    written("runs/first/provenance.json", recorded.encode())
+    same = command("preflight", *RUN, "--against", "runs/first")
+    assert (same.returncode, _verdicts(same.stdout)["source"]) == (0, "ok")
+    assert "1 of 1 compared with the recorded run" in " ".join(same.stdout.split())
+    mine.write_text(CATALOG + "\n# changed\n")
+    changed = command("preflight", *RUN, "--against", "runs/first/provenance.json")
+    assert (changed.returncode, _verdicts(changed.stdout)["source"]) == (0, "warning")
+    assert "revision is still 'r7'" in " ".join(changed.stdout.split())
 
 
 def test_bad_usage(command: Command, mine: Path) -> None:

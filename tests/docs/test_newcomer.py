@@ -17,7 +17,13 @@ def _run(script: str, folder: Path) -> str:
     """Run a block of shell in `folder`; the command and the new package stand for what pip would have installed."""
     found = {"PATH": f"{Path(sys.executable).parent}{os.pathsep}{os.environ['PATH']}", "PYTHONPATH": "src"}
     done = subprocess.run(
-        ["sh", "-e", "-c", script], cwd=folder, env=os.environ | found, capture_output=True, text=True, timeout=120
+        ["sh", "-e", "-c", script],
+        cwd=folder,
+        env=os.environ | found,
+        capture_output=True,
+        text=True,
+        timeout=120,
+        check=False,
     )
     assert done.returncode == 0, f"{script}\n{done.stdout}\n{done.stderr}"
     return done.stdout

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Preflight of the misdeeds, in an empty working directory."""
+"""Preflight of the catalogs in ``providers``, in an empty working directory."""
 
 from __future__ import annotations
 
@@ -17,12 +17,14 @@ Flight = Callable[..., PreflightReport]
 
 @pytest.fixture
 def configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., RLConfig]:
-    """The config of a run whose catalog is one of the misdeeds, with the provider ``it``; more overrides may follow."""
+    """The config of a run whose catalog is one in ``providers``, with the provider ``it``; overrides may follow."""
     monkeypatch.chdir(tmp_path)
     folder = Path(__file__).parent / "providers"
+    files = {file.name: file.read_text() for file in sorted(folder.glob("*.py"))}
 
     def make(misdeed: str, *overrides: str) -> RLConfig:
-        catalog = [f"rl.reward_catalog=misdeeds.py:{misdeed}", f"rl.reward_catalog_folder={folder}"]
+        file = next((name for name, text in files.items() if f"def {misdeed}(" in text), "misdeeds.py")
+        catalog = [f"rl.reward_catalog={file}:{misdeed}", f"rl.reward_catalog_folder={folder}"]
         return load_config(None, ["rl.reward=it", "rl.group_size=2", *catalog, *overrides])
 
     return make
@@ -30,7 +32,7 @@ def configured(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[...,
 
 @pytest.fixture
 def flight(configured: Callable[..., RLConfig]) -> Flight:
-    """The report on a misdeed."""
+    """The report on one of the catalogs in ``providers``."""
 
     def run(misdeed: str, *overrides: str, **settings: Any) -> PreflightReport:
         return preflight(configured(misdeed, *overrides), **settings)

@@ -102,7 +102,7 @@ def test_the_needs_are_known_of_a_process_that_answered(
     flight: Callable[..., PreflightReport], written: Written, found: Found
 ) -> None:
     """The data is probed although a provider was not constructed here, for what it would leave behind."""
-    catalog = Path(__file__).parent / "providers" / "misdeeds.py"
+    catalog = Path(__file__).parent / "providers" / "hostile.py"
     written("rows.jsonl", [{"prompt": "a"}])
     report = flight("rl.reward=[it, gsm8k]", f"rl.reward_catalog={catalog}:process_that_stays")
     assert list(found(report)) == ["no process", "data"]

@@ -65,7 +65,7 @@ def test_a_catalog_that_ends_its_process(flight: Flight, found: Found, misdeed: 
 def test_a_crash_tells_its_line(flight: Flight, found: Found) -> None:
     """Of a memory fault the innermost Python line is told."""
     lines = found(flight("crashes"))["fresh process"]
-    assert any(re.search(r"misdeeds\.py\", line \d+ in crashes", line) for line in lines)
+    assert any(re.search(r"hostile\.py\", line \d+ in crashes", line) for line in lines)
 
 
 def test_a_catalog_that_hangs(flight: Flight, found: Found) -> None:
@@ -76,7 +76,7 @@ def test_a_catalog_that_hangs(flight: Flight, found: Found) -> None:
     assert list(found(report)) == ["fresh process"]
     lines = found(report)["fresh process"]
     assert lines[0] == "a fresh process gave no answer within 1.5 s while the catalog was loaded"
-    assert any(re.search(r"misdeeds\.py\", line \d+ in hangs", line) for line in lines)
+    assert any(re.search(r"hostile\.py\", line \d+ in hangs", line) for line in lines)
 
 
 def test_what_it_printed_is_told(flight: Flight, found: Found) -> None:
@@ -126,9 +126,16 @@ def test_a_fork_does_not_answer(flight: Flight, found: Found) -> None:
     assert list(found(report)) == ["no process"]
     assert any("os.fork (" in line for line in found(report)["no process"])
     folder = str(Path(__file__).parent / "providers")
-    for fresh in run_fresh("misdeeds.py:fork_that_goes_on", folder, ["it"], deadline_s=60):
+    for fresh in run_fresh("hostile.py:fork_that_goes_on", folder, ["it"], deadline_s=60):
         assert fresh.answer is not None
         assert {made.revision for made in fresh.answer.constructions} == {"parent"}
+
+
+def test_a_fork_among_many_programs(flight: Flight, found: Found) -> None:
+    """Of many programs the first fifty are told; a fork that comes after them is not lost among them."""
+    lines = found(flight("many_programs_and_a_fork"))["no process"]
+    assert sum("no-such-program" in line for line in lines) == 50
+    assert sum("os.fork (" in line for line in lines) == 1
 
 
 def test_an_interrupt_reaps_too(configured: Callable[..., object], tmp_path: Path, source: Path) -> None:
@@ -138,7 +145,7 @@ def test_an_interrupt_reaps_too(configured: Callable[..., object], tmp_path: Pat
         "import os, signal, threading\n"
         "from posttrain.runs.preflight.processes import run_fresh\n"
         "threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
-        f"run_fresh('misdeeds.py:remembers_and_hangs', {str(folder)!r}, ['it'], deadline_s=60)\n"
+        f"run_fresh('hostile.py:remembers_and_hangs', {str(folder)!r}, ['it'], deadline_s=60)\n"
     )
     done = subprocess.run(
         [sys.executable, "-c", program], cwd=tmp_path, capture_output=True, text=True, timeout=60, check=False

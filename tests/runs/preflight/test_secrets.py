@@ -17,7 +17,7 @@ Flight = Callable[..., PreflightReport]
 Found = Callable[[PreflightReport], dict[str, tuple[str, ...]]]
 
 SECRET = "tok-TEST-111-abcdefgh"  # noqa: S105  # made up, to be looked for
-CATALOG = Path(__file__).parent / "providers" / "misdeeds.py"
+CATALOG = Path(__file__).parent / "providers" / "secretive.py"
 
 
 @pytest.fixture(autouse=True)

@@ -19,12 +19,8 @@ def opened_rows(data: DataConfig) -> RowSource:
     Raises:
         RewardError: see `posttrain.data.open_rows`.
     """
-    # A column that nobody asked for by name need not be in the data.
-    is_asked = "response_column" in data.model_fields_set
     columns = ColumnMapping(
-        prompt_column=data.prompt_column,
-        response_column=data.response_column if is_asked else None,
-        row_id_column=data.row_id_column,
+        prompt_column=data.prompt_column, response_column=data.response_column, row_id_column=data.row_id_column
     )
     return open_rows(
         str(data.path),

@@ -11,6 +11,7 @@ import inspect
 import os
 import re
 import sys
+from collections import Counter
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from time import monotonic, sleep
@@ -39,7 +40,7 @@ _IMPORTING: Final = "<frozen importlib"
 _BECOMES_ANOTHER: Final = 0.25
 """Seconds that a new process may take to become the program that it is to run."""
 _MOST: Final = 50
-"""Events of one kind that are reported."""
+"""Events of one kind that are reported, faults and others apart."""
 
 
 @final
@@ -53,7 +54,7 @@ class Watch:
     def __init__(self, report: Callable[[Event], None]) -> None:
         self._report = report
         self._seen: set[tuple[str, ...]] = set()
-        self._counts: dict[EventKind, int] = {}
+        self._counts: Counter[tuple[EventKind, bool]] = Counter()
         self._before = set(open_descriptors().values())
         self._judged: set[str] = set()
         self.doing = ""
@@ -68,7 +69,7 @@ class Watch:
         descriptors = set(open_descriptors().values())
         for target in sorted(descriptors - self._before):
             # Of what Python code did, the event told more.
-            if target.startswith("socket:") and not self._counts.get("socket"):
+            if target.startswith("socket:") and not self._counts["socket", True]:
                 self._tell("socket", "a socket is still open")
         for sign in device_signs(descriptors - self._before, sys.modules):
             self._tell("gpu", sign)
@@ -91,11 +92,10 @@ class Watch:
     def _tell(self, kind: EventKind, what: str, frame: FrameType | None = None, *, is_fault: bool = True) -> None:
         place = _place(frame)
         key = (kind, what, place)
-        count = self._counts.get(kind, 0)
-        if key in self._seen or count >= _MOST:
+        if key in self._seen or self._counts[kind, is_fault] >= _MOST:
             return
         self._seen.add(key)
-        self._counts[kind] = count + 1
+        self._counts[kind, is_fault] += 1
         what, place = encodable(what[:200]), encodable(place[:400])
         self._report(Event(kind=kind, what=what, during=self.doing, place=place, is_fault=is_fault))
 
