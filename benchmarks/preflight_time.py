@@ -20,7 +20,7 @@ from collections.abc import Callable
 from time import perf_counter
 
 from posttrain.runs import load_config
-from posttrain.runs.preflight import preflight
+from posttrain.runs.checks import preflight
 
 LIMIT = 0.5
 RUN = ["rl.reward=gsm8k", "rl.group_size=8"]

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from posttrain.runs import load_config
+from posttrain.runs.checks.report import CHECKS
 from posttrain.runs.directory import Provenance
-from posttrain.runs.preflight.report import CHECKS
 
 Written = Callable[..., Path]
 Command = Callable[..., Any]

@@ -47,6 +47,7 @@ def module(tmp_path: Path) -> Iterator[str]:
 def test_a_map_is_found_by_its_path(module: str) -> None:
     """A function of a module is found, and one that is held by a class too."""
     assert load_items_fn(f"{module}:upper")({"q": "a", "x": 1}) == {"q": "A", "x": 1}
+    assert load_items_fn(f"{module}.upper") is load_items_fn(f"{module}:upper")
     assert load_items_fn(f"{module}:Prepare.row")({"q": "a"}) == {"q": "a"}
 
 
@@ -54,7 +55,7 @@ def test_a_map_is_found_by_its_path(module: str) -> None:
     ("path", "fault"),
     [
         ("items_for_tests", r"expected package\.module:function, got 'items_for_tests'"),
-        ("items_for_tests.upper", r"expected package\.module:function"),
+        ("items_for_tests.lower", "has to be a plain function of one row, got None"),
         (":upper", r"expected package\.module:function"),
         ("items_for_tests:", r"expected package\.module:function"),
         ("items for tests:upper", r"expected package\.module:function"),

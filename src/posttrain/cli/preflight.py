@@ -60,8 +60,8 @@ def preflight(options: PreflightOptions) -> None:
     Example: posttrain preflight --config run.toml
     """
     from posttrain.cli.preflight_screen import report_lines
+    from posttrain.runs.checks import preflight as check
     from posttrain.runs.config import load_config
-    from posttrain.runs.preflight import preflight as check
 
     importable_from_here()
     config = load_config(options.config, options.overrides or ())

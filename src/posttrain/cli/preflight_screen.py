@@ -10,8 +10,8 @@ from typing import Final
 from rich.console import RenderableType
 from rich.table import Table
 
-from posttrain.runs.preflight import PreflightReport
-from posttrain.runs.preflight.report import GoldenScore
+from posttrain.runs.checks import PreflightReport
+from posttrain.runs.checks.report import GoldenScore
 
 __all__ = ["report_lines"]
 

@@ -20,13 +20,15 @@ _KEY = "rl.data.items_fn"
 
 
 def load_items_fn(path: str) -> ItemsFn:
-    """The function of a dotted path, ``package.module:function``.
+    """The function of a dotted path, ``package.module:function`` or ``package.module.function``.
 
     Raises:
         RewardConfigError: the path has no such form, its module can't be imported, or it names no plain function.
     """
-    where, colon, attribute = path.partition(":") if isinstance(path, str) else ("", "", "")
-    if not colon or not all(part.isidentifier() for part in (*where.split("."), *attribute.split("."))):
+    where, mark, attribute = path.partition(":") if isinstance(path, str) else ("", "", "")
+    if not mark:
+        where, mark, attribute = where.rpartition(".")
+    if not mark or not all(part.isidentifier() for part in (*where.split("."), *attribute.split("."))):
         raise RewardConfigError(f"{_KEY}: expected package.module:function, got {describe(path)}")
     try:
         found: Any = importlib.import_module(where)

@@ -7,17 +7,19 @@ from importlib import import_module
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
+    from posttrain.runs.checks import preflight
     from posttrain.runs.config import RLConfig, load_config
     from posttrain.runs.directory import RunDirectory
     from posttrain.runs.validation import HeldOutValidation
 
-__all__ = ["HeldOutValidation", "RLConfig", "RunDirectory", "load_config"]
+__all__ = ["HeldOutValidation", "RLConfig", "RunDirectory", "load_config", "preflight"]
 
 _HOME = {
     "HeldOutValidation": "posttrain.runs.validation",
     "RLConfig": "posttrain.runs.config",
     "RunDirectory": "posttrain.runs.directory",
     "load_config": "posttrain.runs.config",
+    "preflight": "posttrain.runs.checks",
 }
 
 

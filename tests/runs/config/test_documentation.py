@@ -42,7 +42,7 @@ def test_every_default_is_the_one_that_holds(page: str) -> None:
         held = config
         for step in key.split(".")[1:]:
             held = getattr(held, step)
-        said = {"false": False, "none": None}.get(default, default)
+        said = {"false": False, "true": True, "none": None}.get(default, default)
         assert str(held) == str(said), key
         checked.add(key)
     fields = {

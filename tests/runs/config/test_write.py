@@ -133,6 +133,7 @@ split = "train"
 prompt_column = "prompt"
 response_column = "reference"
 seed = 1
+shuffle = true
 group_id_column = "group_id"
 trajectory_id_column = "trajectory_id"
 completion_column = "completion"

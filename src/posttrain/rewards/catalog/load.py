@@ -122,7 +122,7 @@ def _entries(factory: Callable[[], Any], path: str) -> Any:
         pass  # no signature to look at: the call itself will tell
     try:
         entries = factory()
-    except Exception as error:
+    except (Exception, SystemExit) as error:
         raise RewardConfigError(f"catalog factory {path!r} raised {_text(error)}") from error
     if isinstance(entries, RewardCatalog):
         return {name: spec for name, spec in entries.items() if name not in BUILT_IN}

@@ -37,7 +37,6 @@ Source: TypeAlias = Literal["jsonl", "hf"]
 EstimatorName: TypeAlias = Literal["group_norm", "group_mean", "leave_one_out", "group_mean_batch_std"]
 Backend: TypeAlias = Literal["in_process"]
 
-_JSONL: Final = (".jsonl", ".jsonl.gz", ".jsonl.zst")
 _DEFAULT: Final = RolloutColumns()
 
 
@@ -54,8 +53,12 @@ class DataConfig(_Section):
     path: PathText | None = None
     """A file of rows, relative to the working directory, or the name of a data set on the Hugging Face hub."""
     source: Annotated[Source | None, Field(validate_default=True), one_of(Source)] = None
-    """Who reads it: the local JSONL loader, or ``datasets``. Default: jsonl where the path ends in .jsonl, .jsonl.gz or
-    .jsonl.zst, hf otherwise."""
+    """Who reads it: the local JSONL loader, or ``datasets``. Default: jsonl where the path ends in .jsonl or
+    .ndjson, also with .gz or .zst, hf otherwise."""
+    name: Text | None = None
+    """Configuration of a Hugging Face data set. Default: the only one that it has."""
+    revision: Text | None = None
+    """Version of a data set on the Hugging Face hub: a tag, a branch or a commit. Default: its main one."""
     split: Text = "train"
     """Split of a Hugging Face source, as ``datasets`` writes it: ``train[:10%]`` too."""
     prompt_column: Text = _DEFAULT.prompt
@@ -63,11 +66,15 @@ class DataConfig(_Section):
     response_column: Annotated[Text, Field(validate_default=True)] = _DEFAULT.reference
     """Column of the opaque reference."""
     row_id_column: Text | None = None
-    """Column of the rows' stable ids. Default: none, a row is known by its place in the source."""
+    """Column of the rows' stable ids. Default: none, a row is known by a digest of its prompt and reference."""
     items_fn: FunctionPath | None = None
     """``package.module:function`` that rewrites the rows of a Hugging Face source and keeps their keys."""
     seed: Seed = 0
     """Of the order of the rows, 0 to 2**32 - 1."""
+    shuffle: Switch = True
+    """Whether each epoch has an order of its own; otherwise it is that of the source."""
+    spool_dir: PathText | None = None
+    """Folder for the temporary copy of a compressed JSONL file. Default: the platform's temporary folder."""
     group_id_column: Text = _DEFAULT.group_id
     """In saved rollouts: what the rows of one group share."""
     trajectory_id_column: Text = _DEFAULT.trajectory_id
@@ -87,7 +94,10 @@ class DataConfig(_Section):
         path = info.data.get("path")
         if source is not None or path is None:
             return source
-        return "jsonl" if path.endswith(_JSONL) else "hf"
+        # Only here, where a path is given, does the config need the data floor.
+        from posttrain.data.sources import source_kind
+
+        return "jsonl" if source_kind(path) == "jsonl" else "hf"
 
     @field_validator("response_column")
     @classmethod

@@ -7,7 +7,7 @@ from typing import Literal, TypeAlias, final
 
 import msgspec
 
-from posttrain.runs.preflight.construction import Construction
+from posttrain.runs.checks.construction import Construction
 
 __all__ = ["Answer", "Event", "EventKind", "Fault", "Message", "Request", "Step"]
 

@@ -2,7 +2,7 @@
 """Resolved secrets: found where they must not be, and kept out of everything that is shown.
 
 A secret is the value of an environment variable whose name says so, or a text that has the shape of a well-known token
-(`posttrain.runs.preflight.token_shapes`). docs/design/014-preflight.md says what can't be known.
+(`posttrain.runs.checks.token_shapes`). docs/design/014-preflight.md says what can't be known.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping
 from typing import Any, Final, final
 from urllib.parse import quote
 
-from posttrain.runs.preflight.token_shapes import mask_tokens, token_in
+from posttrain.runs.checks.token_shapes import mask_tokens, token_in
 
 __all__ = ["Credentials", "encodable", "step_to"]
 

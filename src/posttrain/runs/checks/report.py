@@ -12,7 +12,7 @@ from posttrain.errors import RewardConfigError, RewardContractError, RewardError
 from posttrain.rewards import ProviderIdentity
 from posttrain.rewards.catalog.fingerprint import SourceFingerprint
 from posttrain.rewards.metrics.report import Namespace
-from posttrain.runs.preflight.credentials import Credentials
+from posttrain.runs.checks.credentials import Credentials
 
 __all__ = [
     "CHECKS",

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from posttrain.runs import RLConfig, load_config
-from posttrain.runs.preflight import PreflightReport, preflight
-from posttrain.runs.preflight.report import CHECKS
+from posttrain.runs.checks import PreflightReport, preflight
+from posttrain.runs.checks.report import CHECKS
 
 Flight = Callable[..., PreflightReport]
 Found = Callable[[PreflightReport], dict[str, tuple[str, ...]]]
@@ -40,7 +40,7 @@ def test_a_sound_provider_passes(flight: Flight, found: Found) -> None:
     ("misdeed", "check", "line"),
     [
         ("raises", "catalog", r"catalog factory 'misdeeds\.py:raises' raised ValueError: no such judge"),
-        ("exits", "catalog", r"the catalog called sys\.exit\(0\)"),
+        ("exits", "catalog", r"catalog factory 'misdeeds\.py:exits' raised SystemExit: 0"),
         ("no_such_function", "catalog", r"misdeeds\.py has no 'no_such_function'.*"),
         ("factory_raises", "constructs", r"provider 'it': the factory raised ZeroDivisionError: .*"),
         ("factory_exits", "constructs", r"provider 'it': its factory called sys\.exit\('bye'\)"),

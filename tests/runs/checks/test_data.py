@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from posttrain.runs import load_config
-from posttrain.runs.preflight import PreflightReport, preflight
-from posttrain.runs.preflight.rows import opened_rows
+from posttrain.runs.checks import PreflightReport, preflight
+from posttrain.runs.checks.rows import opened_rows
 
 Written = Callable[..., Path]
 Found = Callable[[PreflightReport], dict[str, tuple[str, ...]]]

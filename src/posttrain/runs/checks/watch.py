@@ -18,8 +18,8 @@ from time import monotonic, sleep
 from types import FrameType
 from typing import Any, Final, final
 
-from posttrain.runs.preflight.credentials import encodable
-from posttrain.runs.preflight.messages import Event, EventKind
+from posttrain.runs.checks.credentials import encodable
+from posttrain.runs.checks.messages import Event, EventKind
 
 __all__ = ["Watch", "device_signs", "open_descriptors"]
 

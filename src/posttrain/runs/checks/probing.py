@@ -10,11 +10,11 @@ from posttrain.rewards import RewardCatalog
 from posttrain.rewards.contract.lifecycle import opened
 from posttrain.rewards.contract.provider import ManagedRewardProvider
 from posttrain.rewards.stage.prepare import Selection
+from posttrain.runs.checks.contained import contained
+from posttrain.runs.checks.golden import GoldenFn, golden_groups, score_golden
+from posttrain.runs.checks.here import Here, namespaces
+from posttrain.runs.checks.report import Check, GoldenScore, failed_by, passed, skipped
 from posttrain.runs.config import RLConfig
-from posttrain.runs.preflight.contained import contained
-from posttrain.runs.preflight.golden import GoldenFn, golden_groups, score_golden
-from posttrain.runs.preflight.here import Here, namespaces
-from posttrain.runs.preflight.report import Check, GoldenScore, failed_by, passed, skipped
 from posttrain.schema import Observation
 
 __all__ = ["probe_providers"]

@@ -25,8 +25,8 @@ from posttrain.errors import RewardConfigError, RewardContractError, RewardError
 from posttrain.rewards.stage.bind import BoundGroup, bind
 from posttrain.rewards.stage.boundary import GroupScores, evaluate_group
 from posttrain.rewards.stage.prepare import PreparedProvider, Selection
-from posttrain.runs.preflight.contained import contained
-from posttrain.runs.preflight.report import GoldenScore
+from posttrain.runs.checks.contained import contained
+from posttrain.runs.checks.report import GoldenScore
 from posttrain.schema import Observation
 
 __all__ = ["GoldenFn", "GoldenGroup", "golden_groups", "load_golden", "score_golden"]

@@ -1,7 +1,7 @@
 # SPDX-License-Identifier: Apache-2.0
 """A fresh process: constructs the selected providers twice, as a reward actor would, and tells what that did.
 
-Run as `python -P -u -m posttrain.runs.preflight.fresh` with a request on standard input. It tells each step before it
+Run as `python -P -u -m posttrain.runs.checks.fresh` with a request on standard input. It tells each step before it
 takes it, so that the one who asked knows where a hang or a kill has left it.
 """
 
@@ -25,11 +25,11 @@ from posttrain.errors import RewardError
 from posttrain.rewards.catalog.catalog import RewardCatalog
 from posttrain.rewards.catalog.load import load_catalog
 from posttrain.rewards.contract.construct import construct_provider
-from posttrain.runs.preflight.construction import Construction, construction_of, origin_of
-from posttrain.runs.preflight.contained import contained
-from posttrain.runs.preflight.credentials import Credentials, encodable
-from posttrain.runs.preflight.messages import Answer, Fault, Message, Request, Step
-from posttrain.runs.preflight.watch import Watch
+from posttrain.runs.checks.construction import Construction, construction_of, origin_of
+from posttrain.runs.checks.contained import contained
+from posttrain.runs.checks.credentials import Credentials, encodable
+from posttrain.runs.checks.messages import Answer, Fault, Message, Request, Step
+from posttrain.runs.checks.watch import Watch
 
 __all__ = ["HEAVY", "main"]
 

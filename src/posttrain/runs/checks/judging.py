@@ -8,12 +8,12 @@ from itertools import chain
 from typing import Final
 
 from posttrain.rewards.catalog.fingerprint import SourceFingerprint, changed_without_revision
-from posttrain.runs.preflight.construction import Construction, differences, origin_of
-from posttrain.runs.preflight.credentials import Credentials
-from posttrain.runs.preflight.here import Here
-from posttrain.runs.preflight.messages import Answer, Event, EventKind
-from posttrain.runs.preflight.processes import Fresh
-from posttrain.runs.preflight.report import Check, CheckName, failed, failed_by, passed, skipped, warned
+from posttrain.runs.checks.construction import Construction, differences, origin_of
+from posttrain.runs.checks.credentials import Credentials
+from posttrain.runs.checks.here import Here
+from posttrain.runs.checks.messages import Answer, Event, EventKind
+from posttrain.runs.checks.processes import Fresh
+from posttrain.runs.checks.report import Check, CheckName, failed, failed_by, passed, skipped, warned
 
 __all__ = ["danger", "judge"]
 

@@ -13,8 +13,8 @@ from typing import Any
 import pytest
 
 from posttrain.runs import load_config
-from posttrain.runs.preflight import PreflightReport, preflight
-from posttrain.runs.preflight.watch import device_signs, open_descriptors
+from posttrain.runs.checks import PreflightReport, preflight
+from posttrain.runs.checks.watch import device_signs, open_descriptors
 
 Found = Callable[[PreflightReport], dict[str, tuple[str, ...]]]
 

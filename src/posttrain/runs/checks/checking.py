@@ -10,16 +10,16 @@ from time import perf_counter
 from posttrain import __version__
 from posttrain.errors import RewardConfigError, RewardError, describe, listing
 from posttrain.rewards.catalog.fingerprint import SourceFingerprint
+from posttrain.runs.checks.contained import contained
+from posttrain.runs.checks.credentials import Credentials
+from posttrain.runs.checks.golden import GoldenFn, load_golden
+from posttrain.runs.checks.here import Here, resolve_here, selected_names
+from posttrain.runs.checks.judging import danger, judge
+from posttrain.runs.checks.probing import probe_providers
+from posttrain.runs.checks.processes import Fresh, run_fresh
+from posttrain.runs.checks.report import Check, GoldenScore, PreflightReport, ProbedData, failed_by, passed, skipped
+from posttrain.runs.checks.rows import probe_rows
 from posttrain.runs.config import RLConfig
-from posttrain.runs.preflight.contained import contained
-from posttrain.runs.preflight.credentials import Credentials
-from posttrain.runs.preflight.golden import GoldenFn, load_golden
-from posttrain.runs.preflight.here import Here, resolve_here, selected_names
-from posttrain.runs.preflight.judging import danger, judge
-from posttrain.runs.preflight.probing import probe_providers
-from posttrain.runs.preflight.processes import Fresh, run_fresh
-from posttrain.runs.preflight.report import Check, GoldenScore, PreflightReport, ProbedData, failed_by, passed, skipped
-from posttrain.runs.preflight.rows import probe_rows
 from posttrain.schema import Observation
 
 __all__ = ["preflight"]
@@ -46,7 +46,7 @@ def preflight(
         rows: how many of the first rows of the data are held against what the providers need.
         deadline_s: seconds that a fresh process has.
         probe: whether managed providers are opened and closed, and golden completions scored.
-        golden: function (prompt, reference) that gives completions, or its path; see `posttrain.runs.preflight.golden`.
+        golden: function (prompt, reference) that gives completions, or its path; see `posttrain.runs.checks.golden`.
         golden_rows: how many of the first rows it is asked about.
 
     Raises:

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from posttrain.runs import RLConfig, load_config
-from posttrain.runs.preflight import PreflightReport, preflight
+from posttrain.runs.checks import PreflightReport, preflight
 
 Flight = Callable[..., PreflightReport]
 

@@ -13,8 +13,8 @@ from pathlib import Path
 import pytest
 
 from posttrain.errors import RewardConfigError
-from posttrain.runs.preflight import PreflightReport
-from posttrain.runs.preflight.processes import run_fresh
+from posttrain.runs.checks import PreflightReport
+from posttrain.runs.checks.processes import run_fresh
 
 Flight = Callable[..., PreflightReport]
 Found = Callable[[PreflightReport], dict[str, tuple[str, ...]]]
@@ -143,7 +143,7 @@ def test_an_interrupt_reaps_too(configured: Callable[..., object], tmp_path: Pat
     folder = Path(__file__).parent / "providers"
     program = (
         "import os, signal, threading\n"
-        "from posttrain.runs.preflight.processes import run_fresh\n"
+        "from posttrain.runs.checks.processes import run_fresh\n"
         "threading.Timer(1.5, os.kill, (os.getpid(), signal.SIGINT)).start()\n"
         f"run_fresh('hostile.py:remembers_and_hangs', {str(folder)!r}, ['it'], deadline_s=60)\n"
     )

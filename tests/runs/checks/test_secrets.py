@@ -10,8 +10,8 @@ from typing import Any
 
 import pytest
 
-from posttrain.runs.preflight import PreflightReport
-from posttrain.runs.preflight.processes import run_fresh
+from posttrain.runs.checks import PreflightReport
+from posttrain.runs.checks.processes import run_fresh
 
 Flight = Callable[..., PreflightReport]
 Found = Callable[[PreflightReport], dict[str, tuple[str, ...]]]
@@ -81,7 +81,7 @@ def test_it_comes_out_nowhere(shell: Callable[..., Any], tmp_path: Path, misdeed
     if misdeed == "secret_printed":
         # Two fresh processes; each wrote down its own command line.
         assert len(files) == 2
-        assert all(b"posttrain.runs.preflight.fresh" in content for content in files.values())
+        assert all(b"posttrain.runs.checks.fresh" in content for content in files.values())
         assert "using [value of JUDGE_API_KEY]" in re.sub(r"\s+", " ", done.stdout)
 
 

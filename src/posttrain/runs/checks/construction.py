@@ -14,7 +14,7 @@ from posttrain.rewards.catalog.catalog import RewardCatalog
 from posttrain.rewards.catalog.identity import canonical_json, identity_sha256
 from posttrain.rewards.contract.provider import RewardProvider
 from posttrain.rewards.contract.spec import RewardProviderSpec
-from posttrain.runs.preflight.credentials import Credentials, step_to
+from posttrain.runs.checks.credentials import Credentials, step_to
 
 __all__ = ["Construction", "construction_of", "differences", "origin_of"]
 

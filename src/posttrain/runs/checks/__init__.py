@@ -6,8 +6,8 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any
 
 if TYPE_CHECKING:
-    from posttrain.runs.preflight.checking import preflight
-    from posttrain.runs.preflight.report import Check, PreflightReport
+    from posttrain.runs.checks.checking import preflight
+    from posttrain.runs.checks.report import Check, PreflightReport
 
 __all__ = ["Check", "PreflightReport", "preflight"]
 
@@ -16,6 +16,6 @@ def __getattr__(name: str) -> Any:
     # A fresh process imports this package on its way to `fresh`, and must load no more than a reward actor would.
     if name not in __all__:
         raise AttributeError(f"module {__name__!r} has no attribute {name!r}")
-    from posttrain.runs.preflight import checking, report
+    from posttrain.runs.checks import checking, report
 
     return getattr(checking if name == "preflight" else report, name)

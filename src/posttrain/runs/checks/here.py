@@ -16,11 +16,11 @@ from posttrain.rewards.metrics.report import Namespace
 from posttrain.rewards.stage.bind import BoundGroup
 from posttrain.rewards.stage.evaluator import GroupEvaluation
 from posttrain.rewards.stage.prepare import PreparedProvider, Selection, construct, select
+from posttrain.runs.checks.construction import Construction, construction_of
+from posttrain.runs.checks.contained import contained
+from posttrain.runs.checks.credentials import Credentials
+from posttrain.runs.checks.report import Selected
 from posttrain.runs.config import RLConfig
-from posttrain.runs.preflight.construction import Construction, construction_of
-from posttrain.runs.preflight.contained import contained
-from posttrain.runs.preflight.credentials import Credentials
-from posttrain.runs.preflight.report import Selected
 
 __all__ = ["Here", "namespaces", "resolve_here", "selected_names"]
 

@@ -6,8 +6,8 @@ from __future__ import annotations
 from collections.abc import Iterable
 
 from posttrain.data import ColumnMapping, Env, RowSource, open_rows
+from posttrain.runs.checks.report import ProbedData
 from posttrain.runs.config import DataConfig
-from posttrain.runs.preflight.report import ProbedData
 from posttrain.schema import Observation
 
 __all__ = ["opened_rows", "probe_rows"]
@@ -27,7 +27,10 @@ def opened_rows(data: DataConfig) -> RowSource:
         source=data.source,
         columns=columns,
         items_fn=data.items_fn,
+        name=data.name,
         split=data.split if data.source == "hf" else None,
+        revision=data.revision,
+        spool_dir=data.spool_dir,
     )
 
 
@@ -42,8 +45,8 @@ def probe_rows(settings: DataConfig, needs: Iterable[str], count: int) -> tuple[
     Raises:
         RewardError: the data can't be had, or its rows lack what is needed; every row that was looked at is named.
     """
-    env = Env(opened_rows(settings), needs=sorted(set(needs)), seed=settings.seed, name="preflight")
+    rows, wanted = opened_rows(settings), sorted(set(needs))
+    env = Env(rows, needs=wanted, seed=settings.seed, shuffle=settings.shuffle, name="preflight")
     observations = env.probe(count)
-    rows = env.rows
     data = ProbedData(title=rows.title, rows=len(env), probed=len(observations), fingerprint=rows.fingerprint)
     return data, observations

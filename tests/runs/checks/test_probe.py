@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from posttrain.errors import RewardConfigError
-from posttrain.runs.preflight import PreflightReport
-from posttrain.runs.preflight.golden import load_golden
+from posttrain.runs.checks import PreflightReport
+from posttrain.runs.checks.golden import load_golden
 
 Flight = Callable[..., PreflightReport]
 Found = Callable[[PreflightReport], dict[str, tuple[str, ...]]]

@@ -23,14 +23,14 @@ from typing import IO, Final, final
 import msgspec
 
 from posttrain.errors import RewardConfigError
-from posttrain.runs.preflight.messages import Answer, Event, Message, Request, Step
+from posttrain.runs.checks.messages import Answer, Event, Message, Request, Step
 
 __all__ = ["HASH_SEEDS", "Fresh", "run_fresh"]
 
 HASH_SEEDS: Final = ("1", "2")
 """PYTHONHASHSEED of each fresh process: what depends on the order of a set shows between them."""
 
-_COMMAND: Final = ("-P", "-u", "-m", "posttrain.runs.preflight.fresh")
+_COMMAND: Final = ("-P", "-u", "-m", "posttrain.runs.checks.fresh")
 _READ: Final = 1 << 16
 _LOOK_AGAIN: Final = 0.05
 """Seconds after which a process that says nothing is looked at: it may have died while a child holds its pipe."""

@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from posttrain.errors import RewardConfigError, RewardContractError, RewardError, RewardUnavailableError
-from posttrain.runs.preflight import PreflightReport
-from posttrain.runs.preflight.credentials import Credentials
-from posttrain.runs.preflight.report import CHECKS, Check, failed, failed_by, passed, skipped, warned
+from posttrain.runs.checks import PreflightReport
+from posttrain.runs.checks.credentials import Credentials
+from posttrain.runs.checks.report import CHECKS, Check, failed, failed_by, passed, skipped, warned
 
 
 def _report(*checks: Check) -> PreflightReport:

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posttrain.runs.preflight.credentials import Credentials
-from posttrain.runs.preflight.token_shapes import mask_tokens, token_in
+from posttrain.runs.checks.credentials import Credentials
+from posttrain.runs.checks.token_shapes import mask_tokens, token_in
 
 VALUE = "q7-Zr2mPw9x"
 

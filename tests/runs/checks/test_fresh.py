@@ -13,15 +13,15 @@ import pytest
 
 from posttrain.rewards import RewardProviderSpec, load_catalog
 from posttrain.rewards.catalog.identity import identity_sha256
-from posttrain.runs.preflight.construction import Construction, construction_of, differences, origin_of
-from posttrain.runs.preflight.credentials import Credentials
-from posttrain.runs.preflight.processes import HASH_SEEDS, run_fresh
+from posttrain.runs.checks.construction import Construction, construction_of, differences, origin_of
+from posttrain.runs.checks.credentials import Credentials
+from posttrain.runs.checks.processes import HASH_SEEDS, run_fresh
 from posttrain.testing import ScriptedProvider
 
 
 def test_it_loads_no_more_than_the_core(fresh_python: Callable[[str], str]) -> None:
     """The module of a fresh process imports neither the config nor the data nor a screen."""
-    program = "import sys, json, posttrain.runs.preflight.fresh\nprint(json.dumps(sorted(sys.modules)))"
+    program = "import sys, json, posttrain.runs.checks.fresh\nprint(json.dumps(sorted(sys.modules)))"
     loaded = set(json.loads(fresh_python(program)))
     unwanted = {"pydantic", "yaml", "rich", "typer", "numpy", "posttrain.data", "posttrain.runs.config", "subprocess"}
     assert not loaded & unwanted
