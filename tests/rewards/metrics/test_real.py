@@ -161,7 +161,7 @@ def test_a_masked_entry_is_no_number() -> None:
         pytest.param(np.datetime64(5, "ns"), id="datetime64"),
         pytest.param(np.timedelta64(5, "ns"), id="timedelta64 in ns"),
         pytest.param(np.timedelta64(5, "s"), id="timedelta64 in s"),
-        pytest.param(np.timedelta64("NaT"), id="NaT"),
+        pytest.param(np.timedelta64("NaT", "s"), id="NaT"),
     ],
 )
 def test_dates_and_durations_are_no_numbers(value: Any) -> None:

@@ -279,7 +279,7 @@ def test_an_async_factory_is_refused_and_closed() -> None:
         {"evaluate": _evaluate, "open": _life, "close": _life},
         {"evaluate": lambda self, *args, **kwargs: None},
         {"evaluate": lambda self, request, retries=3: None},
-        {"evaluate": functools.partial(lambda url, request: None, "u")},
+        {"evaluate": staticmethod(functools.partial(lambda url, request: None, "u"))},
         {"evaluate": len},
         {"evaluate": _evaluate, "mode": None, "scope": _life, "open": None},
     ],

@@ -217,6 +217,7 @@ def test_commit_is_whole_at_every_line(
     assert of_the_writes == ["before"] * 3  # the call, its one line and its return
 
 
+@pytest.mark.skipif(sys.version_info >= (3, 12), reason="from 3.12 on a tracer is told of few instructions only")
 @pytest.mark.parametrize(("kind", "stride"), [(KeyboardInterrupt, 1), (SystemExit, 5)])
 def test_commit_is_whole_at_every_instruction(
     worker: RewardWorker, fresh: Callable[[], _Watch], source: Path, kind: type[BaseException], stride: int
