@@ -63,7 +63,7 @@ def test_the_name_of_a_credential_is_fine(flight: Flight, found: Found, monkeypa
 @pytest.mark.parametrize("misdeed", ["secret_in_identity", "secret_in_key", "secret_in_error", "secret_printed"])
 @pytest.mark.parametrize("output", [[], ["--json"]])
 def test_it_comes_out_nowhere(shell: Callable[..., Any], tmp_path: Path, misdeed: str, output: list[str]) -> None:
-    """Neither on a stream, nor in the JSON, nor in a file, nor on the command line of a child is the secret."""
+    """Case secrets-02, for the children that there are: the secret is on no stream, in no file, on no command line."""
     done = shell(
         "preflight",
         *output,
