@@ -39,9 +39,18 @@ _TEXT = {str}
 
 
 def check_result(
-    spec: RewardProviderSpec, request: RewardGroupRequest[Any], result: RewardGroupResult
+    spec: RewardProviderSpec,
+    request: RewardGroupRequest[Any],
+    result: RewardGroupResult,
+    trajectory_ids: list[str] | None = None,
 ) -> tuple[Columns, dict[str, MetricContribution]]:
     """The terms as columns of Python floats, and each diagnostic merged over the group.
+
+    Args:
+        spec: what the provider declared.
+        request: what it was asked.
+        result: what it returned.
+        trajectory_ids: the request's, in its order, where the caller has them already.
 
     Raises:
         RewardContractError: the result is not of the contract's types, repeats another group id or other trajectory
@@ -57,7 +66,8 @@ def check_result(
             f"the result is for group {describe(result.group_id)}, expected {request.group_id!r}: "
             "repeat request.group_id"
         )
-    items, wanted = result.items, [candidate.trajectory_id for candidate in request.candidates]
+    items = result.items
+    wanted = list(map(_ids, request.candidates)) if trajectory_ids is None else trajectory_ids
     if len(spec.terms) == 1 and (column := _plain_column(spec.terms[0], items, wanted)) is not None:
         return {spec.terms[0]: column}, {}
     if set(map(type, items)) != _ITEM or not _repeats(wanted, list(map(_ids, items))):

@@ -25,7 +25,7 @@ from posttrain.schema import Observation, Trajectory
 
 __all__ = ["BoundGroup", "all_are", "bind", "same_value"]
 
-_STRETCH = 64
+_STRETCH = 256
 _TEXT = {str}
 _OPTIONAL_TEXT = {str, type(None)}
 _OPTIONAL_COUNT = {int, type(None)}
@@ -41,11 +41,8 @@ class BoundGroup(msgspec.Struct, frozen=True):
     group_id: str
     requests: tuple[RewardGroupRequest[RewardCandidate], ...]
     """[selected providers]; the candidates are shared, each context is the provider's own copy."""
-
-    @property
-    def trajectory_ids(self) -> tuple[str, ...]:
-        """[group_size], in rollout order."""
-        return tuple([candidate.trajectory_id for candidate in self.requests[0].candidates])
+    trajectory_ids: tuple[str, ...]
+    """[group_size], in rollout order."""
 
 
 def bind(trajectories: list[Trajectory], selection: Selection, group_size: int) -> list[BoundGroup]:
@@ -83,7 +80,7 @@ def bind(trajectories: list[Trajectory], selection: Selection, group_size: int) 
             faults += _unfreezable(group_id, inputs, number) or [error]
             continue
         requests = tuple([RewardGroupRequest(group_id, members, context) for context in contexts])
-        groups.append(BoundGroup(group_id, requests))
+        groups.append(BoundGroup(group_id, requests, tuple([each.trajectory_id for each in members])))
     if faults:
         raise _together(faults)
     return groups

@@ -46,11 +46,12 @@ def evaluate_group(prepared: PreparedProvider, request: RewardGroupRequest[Any])
     Each carries the provider, the group, the trajectory where one candidate is to blame, and the frozen request.
     KeyboardInterrupt, SystemExit and cancellation pass through untouched.
     """
+    trajectory_ids = [candidate.trajectory_id for candidate in request.candidates]
     started = perf_counter()
     try:
         result = prepared.provider.evaluate(request)
         elapsed = perf_counter() - started
-        terms, diagnostics = check_result(prepared.spec, request, result)
+        terms, diagnostics = check_result(prepared.spec, request, result, trajectory_ids)
     except CancelledError:
         raise
     except Exception as error:
@@ -62,7 +63,7 @@ def evaluate_group(prepared: PreparedProvider, request: RewardGroupRequest[Any])
     return GroupScores(
         prepared.name,
         request.group_id,
-        tuple([candidate.trajectory_id for candidate in request.candidates]),
+        tuple(trajectory_ids),
         terms,
         diagnostics,
         elapsed,
