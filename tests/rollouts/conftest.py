@@ -3,16 +3,16 @@
 
 import json
 import os
-import sys
 import tempfile
 from collections.abc import Callable, Iterable, Iterator
+from functools import partial
 from pathlib import Path
-from types import FrameType
 from typing import Any, TypeAlias
 
 import pytest
 
 import posttrain.rollouts
+from interrupting import interrupt_at
 
 WriteRows: TypeAlias = Callable[..., Path]
 
@@ -57,29 +57,4 @@ def group() -> Callable[..., list[dict[str, Any]]]:
 @pytest.fixture
 def interrupted() -> Callable[[Callable[[], object], int], bool]:
     """Does some work with a KeyboardInterrupt before the n-th line that the package runs; says whether it came."""
-    package = str(Path(posttrain.rollouts.__file__).parent)
-
-    def run(work: Callable[[], object], at: int) -> bool:
-        left = at
-
-        def trace(frame: FrameType, event: str, _: Any) -> Any:
-            nonlocal left
-            if not frame.f_code.co_filename.startswith(package):
-                return None
-            if event == "line":
-                left -= 1
-                if left == 0:
-                    raise KeyboardInterrupt
-            return trace
-
-        old = sys.gettrace()
-        sys.settrace(trace)
-        try:
-            work()
-        except KeyboardInterrupt:
-            return True
-        finally:
-            sys.settrace(old)
-        return False
-
-    return run
+    return partial(interrupt_at, posttrain.rollouts)

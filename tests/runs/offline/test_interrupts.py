@@ -10,12 +10,11 @@ import sys
 import time
 from collections.abc import Callable
 from pathlib import Path
-from types import FrameType
-from typing import Any
 
 import pytest
 
 import posttrain.runs.offline
+from interrupting import interrupt_at
 from posttrain.rewards import RewardWorker
 from posttrain.rollouts.journal import Journal
 from posttrain.rollouts.source import RolloutSource
@@ -129,32 +128,6 @@ def test_calls_under_way_are_not_waited_for(quick_path: Path, many_groups: Calla
     assert files(quick_path / "out") == {}
 
 
-def _interrupt_at(work: Callable[[], object], line: int) -> bool:
-    """Do the work with a KeyboardInterrupt before that line that the offline runs execute; whether it came."""
-    package = str(Path(posttrain.runs.offline.__file__).parent)
-    left = line
-
-    def trace(frame: FrameType, event: str, _: Any) -> Any:
-        nonlocal left
-        if not frame.f_code.co_filename.startswith(package):
-            return None
-        if event == "line":
-            left -= 1
-            if left == 0:
-                raise KeyboardInterrupt
-        return trace
-
-    old = sys.gettrace()
-    sys.settrace(trace)
-    try:
-        work()
-    except KeyboardInterrupt:
-        return True
-    finally:
-        sys.settrace(old)
-    return False
-
-
 # An interrupt right before a file is closed leaves that to the last reference, which the interpreter warns of.
 @pytest.mark.filterwarnings("ignore:unclosed file:ResourceWarning")
 @pytest.mark.parametrize("estimator", ["group_norm", "group_mean_batch_std"])
@@ -172,7 +145,7 @@ def test_an_interrupt_before_any_line(
         while came:
             line += 1
             out = quick_path / str(line) / "out.jsonl"
-            came = _interrupt_at(lambda out=out: score_file(stage, source, out=out), line)  # type: ignore[misc]  # bound
+            came = interrupt_at(posttrain.runs.offline, lambda out=out: score_file(stage, source, out=out), line)  # type: ignore[misc]  # bound
             leftovers.add(out.parent.is_dir() and Journal.leftover(out))
             if came:
                 score_file(stage, source, out=out, resume=True)

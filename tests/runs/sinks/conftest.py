@@ -3,15 +3,13 @@
 
 from __future__ import annotations
 
-import sys
 from collections.abc import Callable, Mapping
-from pathlib import Path
-from types import FrameType
-from typing import Any
+from functools import partial
 
 import pytest
 
 import posttrain.runs.sinks
+from interrupting import interrupt_at
 
 
 class Remembering:
@@ -48,29 +46,4 @@ def remembering() -> Callable[..., Remembering]:
 @pytest.fixture
 def interrupted() -> Callable[[Callable[[], object], int], bool]:
     """Does some work with a KeyboardInterrupt before the n-th line that the sinks run; says whether it came."""
-    package = str(Path(posttrain.runs.sinks.__file__).parent)
-
-    def run(work: Callable[[], object], at: int) -> bool:
-        left = at
-
-        def trace(frame: FrameType, event: str, _: Any) -> Any:
-            nonlocal left
-            if not frame.f_code.co_filename.startswith(package):
-                return None
-            if event == "line":
-                left -= 1
-                if left == 0:
-                    raise KeyboardInterrupt
-            return trace
-
-        old = sys.gettrace()
-        sys.settrace(trace)
-        try:
-            work()
-        except KeyboardInterrupt:
-            return True
-        finally:
-            sys.settrace(old)
-        return False
-
-    return run
+    return partial(interrupt_at, posttrain.runs.sinks)
