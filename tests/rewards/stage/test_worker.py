@@ -225,3 +225,12 @@ def test_a_worker_can_not_be_given_other_attributes(spec_of: Spec) -> None:
         worker.group_sise = 4  # type: ignore[attr-defined]  # the mistake under test
     with pytest.raises(AttributeError, match="cannot assign to field 'group_size'"):
         worker.stage.group_size = 4  # type: ignore[misc]  # the mistake under test
+
+
+def test_settings_names_and_weights_are_refused_together() -> None:
+    """A size, an estimator and a provider that are wrong take one run to find; what is right is not named."""
+    with pytest.raises(RewardConfigError, match="group_size: expected an int of at least 1, got 0") as caught:
+        RewardWorker(reward="gsm8", group_size=0, estimator="group_nrm")
+    assert "estimator: expected one of group_norm" in str(caught.value)
+    assert "no provider is named 'gsm8'; did you mean 'gsm8k'?" in str(caught.value)
+    assert "namespace" not in str(caught.value)

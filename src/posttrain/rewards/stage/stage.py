@@ -22,7 +22,7 @@ from posttrain.rewards.stage.outcome import GroupOutcome, RewardOutcome
 from posttrain.rewards.stage.prepare import Selection
 from posttrain.schema import Trajectory
 
-__all__ = ["EvaluatedGroups", "OnUnavailable", "RewardStage"]
+__all__ = ["EvaluatedGroups", "OnUnavailable", "RewardStage", "check_settings"]
 
 OnUnavailable: TypeAlias = Literal["fail", "drop_group"]
 
@@ -51,7 +51,7 @@ class RewardStage:
 
     def __post_init__(self) -> None:
         """Refuse settings of the wrong type or range, all at once."""
-        _check_settings(self)
+        check_settings(self.group_size, self.namespace, self.on_unavailable, self.max_dropped_fraction)
 
     @property
     def terms(self) -> tuple[str, ...]:
@@ -118,18 +118,23 @@ class RewardStage:
         return RewardOutcome(tuple(groups), evaluated.report, self.terms)
 
 
-def _check_settings(stage: RewardStage) -> None:
+def check_settings(group_size: object, namespace: object, on_unavailable: object, max_dropped_fraction: object) -> None:
+    """Refuse settings of the wrong type or range, all at once.
+
+    Raises:
+        RewardConfigError: naming every one.
+    """
     faults = []
-    if type(stage.group_size) is not int or stage.group_size < 1:
-        faults.append(f"group_size: expected an int of at least 1, got {describe(stage.group_size)}")
+    if type(group_size) is not int or group_size < 1:
+        faults.append(f"group_size: expected an int of at least 1, got {describe(group_size)}")
     for field, value, known in (
-        ("namespace", stage.namespace, get_args(Namespace)),
-        ("on_unavailable", stage.on_unavailable, get_args(OnUnavailable)),
+        ("namespace", namespace, get_args(Namespace)),
+        ("on_unavailable", on_unavailable, get_args(OnUnavailable)),
     ):
         if value not in known:
             faults.append(f"{field}: expected one of {', '.join(known)}, got {describe(value)}")
-    fraction = as_real(stage.max_dropped_fraction)
+    fraction = as_real(max_dropped_fraction)
     if fraction is None or not 0 <= fraction <= 1:
-        faults.append(f"max_dropped_fraction: expected a number in [0, 1], got {describe(stage.max_dropped_fraction)}")
+        faults.append(f"max_dropped_fraction: expected a number in [0, 1], got {describe(max_dropped_fraction)}")
     if faults:
         raise RewardConfigError(f"the stage's settings are not valid:\n{listing(faults)}")

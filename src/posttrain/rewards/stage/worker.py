@@ -3,11 +3,11 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
-from itertools import chain
+from collections.abc import Callable, Mapping, Sequence
 from types import TracebackType
-from typing import final
+from typing import TypeVar, final
 
+from posttrain.errors import RewardConfigError
 from posttrain.rewards.catalog.catalog import RewardCatalog
 from posttrain.rewards.catalog.identity import ProviderIdentity, StageIdentity
 from posttrain.rewards.catalog.load import load_catalog
@@ -17,12 +17,14 @@ from posttrain.rewards.stage.combine import RewardCombiner
 from posttrain.rewards.stage.estimators import estimator_named
 from posttrain.rewards.stage.evaluator import GroupEvaluator, InProcessEvaluator
 from posttrain.rewards.stage.outcome import RewardOutcome
-from posttrain.rewards.stage.prepare import select
-from posttrain.rewards.stage.stage import OnUnavailable, RewardStage
+from posttrain.rewards.stage.prepare import Selection, select
+from posttrain.rewards.stage.stage import OnUnavailable, RewardStage, check_settings
 from posttrain.rewards.stage.transaction import commit
 from posttrain.schema import Trajectory
 
 __all__ = ["RewardWorker"]
+
+T = TypeVar("T")
 
 
 @final
@@ -72,12 +74,18 @@ class RewardWorker:
     ) -> None:
         if not isinstance(catalog, RewardCatalog):
             catalog = load_catalog(catalog) if catalog is None or isinstance(catalog, str) else RewardCatalog(catalog)
-        selection = select(catalog, reward)
-        terms = chain.from_iterable(spec.terms for spec in selection.specs)
+        chosen = catalog
+        faults = _Faults()
+        faults.of(lambda: check_settings(group_size, namespace, on_unavailable, max_dropped_fraction))
+        formula = faults.of(lambda: estimator_named(estimator))
+        selection = faults.of(lambda: select(chosen, reward))
+        combiner = None if selection is None else faults.of(lambda: RewardCombiner.of_terms(_terms(selection), weights))
+        if formula is None or selection is None or combiner is None or faults.found:
+            raise faults.error()
         self.stage = RewardStage(
             selection=selection,
-            combiner=RewardCombiner.of_terms(terms, weights),
-            estimator=estimator_named(estimator),
+            combiner=combiner,
+            estimator=formula,
             evaluator=InProcessEvaluator() if evaluator is None else evaluator,
             group_size=group_size,
             namespace=namespace,
@@ -140,3 +148,31 @@ class RewardWorker:
         """
         trajectories = list(trajectories)
         return commit(trajectories, self.compute(trajectories))
+
+
+def _terms(selection: Selection) -> list[str]:
+    return [term for spec in selection.specs for term in spec.terms]
+
+
+@final
+class _Faults:
+    """What is wrong with several settings that are looked at one by one."""
+
+    __slots__ = ("found",)
+
+    def __init__(self) -> None:
+        self.found: list[RewardConfigError] = []
+
+    def of(self, make: Callable[[], T]) -> T | None:
+        """What `make` gives; None when it refuses, which is kept."""
+        try:
+            return make()
+        except RewardConfigError as error:
+            self.found.append(error)
+            return None
+
+    def error(self) -> RewardConfigError:
+        """The one refusal as it was, or all of them together."""
+        if len(self.found) == 1:
+            return self.found[0]
+        return RewardConfigError("\n".join(error.message for error in self.found))
