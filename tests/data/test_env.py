@@ -14,7 +14,7 @@ from msgspec import UNSET
 
 from posttrain.data.columns import ColumnMapping
 from posttrain.data.env import Env
-from posttrain.data.faults import Gaps
+from posttrain.data.gaps import Gaps
 from posttrain.data.jsonl import JsonlRows
 from posttrain.data.row import RowSource, SourceRow
 from posttrain.errors import RewardConfigError, RewardContractError

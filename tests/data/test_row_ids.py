@@ -11,8 +11,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posttrain.data.faults import Faults
 from posttrain.data.row_ids import SeenIds, content_id, id_text, note_repeated
+from posttrain.jsonl.faults import Faults
 from strategies import canonical_text, changed_in_one_place, json_values, shuffled
 
 

@@ -14,8 +14,9 @@ from hypothesis import assume, given
 from hypothesis import strategies as st
 from msgspec import UNSET
 
-from posttrain.data.strict import RowFault, StrictRows, keys_of
+from posttrain.data.strict import RowFault, StrictRows
 from posttrain.errors import RewardConfigError
+from posttrain.jsonl.keys import keys_of
 
 _numbers = st.integers(-(2**70), 2**70) | st.floats(allow_nan=False, allow_infinity=False)
 _json = st.recursive(

@@ -5,6 +5,7 @@ import pytest
 
 from posttrain.errors import RewardConfigError
 from posttrain.rollouts.columns import RolloutColumns, column_flag, missing_column
+from posttrain.rollouts.grouping import by_columns
 
 
 def test_defaults_are_the_canonical_names() -> None:
@@ -69,3 +70,12 @@ def test_missing_column_is_bounded() -> None:
     assert "c12" not in words
     # 57 characters and three dots.
     assert f"'{'x' * 57}...'" in missing_column("a", ["x" * 1000], "fix")
+
+
+@pytest.mark.parametrize("name", ['a"b', "a\\b", "a\nb", "\ud800"])
+def test_a_name_that_no_reader_can_find(name: str) -> None:
+    """A name that the reader can't look for is refused as one, in columns and in the grouping alike."""
+    with pytest.raises(RewardConfigError, match=r"prompt \(--prompt-column\): no name can hold a quote"):
+        RolloutColumns(prompt=name)
+    with pytest.raises(RewardConfigError, match="--group-by: no name of a column can hold a quote"):
+        by_columns(["id", name])

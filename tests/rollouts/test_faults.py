@@ -193,9 +193,9 @@ def test_needed_columns(rows: WriteRows) -> None:
 
 
 def test_column_names_that_are_no_text(rows: WriteRows) -> None:
-    """Naming the columns of a row works for a row whose other names are no UTF-8."""
+    """A row with a name that is no UTF-8 is refused, though nobody reads that column."""
     _, lines = refusal(rows(b'{"group_id": "g", "bad \xff": 1, "worse": 1e999}'))
-    assert "the row has 'group_id', 'bad \N{REPLACEMENT CHARACTER}', 'worse'" in lines[1]
+    assert "row 1: is not UTF-8 at byte 23" in lines[1]
 
 
 def test_an_input_that_can_not_be_read(rows: WriteRows) -> None:
@@ -209,7 +209,10 @@ def test_an_input_that_can_not_be_read(rows: WriteRows) -> None:
     came, lines = refusal(path)
     assert came == []
     assert lines[1:] == [
-        "  row 2: column 'prompt' can't be read: Invalid UTF-8 encoded string",
+        (
+            '  row 2: is not UTF-8 at byte 48: \'n": "b", "prompt": "\N{REPLACEMENT CHARACTER}"}\'; '
+            "convert the file to UTF-8"
+        ),
         "  row 4: column 'reference' can't be read: Number out of range - at `$[0]`",
     ]
 
@@ -317,7 +320,10 @@ class TestAllAtOnce:
         assert lines == [
             "rollouts.jsonl: 4 faults in the rows:",
             "  row 6: column 'completion': expected a text or null, got 2 (int)",
-            "  row 9: is no complete JSON: it ends early; was the file cut off, or does a text hold a bare line break?",
+            (
+                "  row 9: is no complete JSON: it ends early; was the file cut off? The file has one JSON object per "
+                "line, with no bare line break in a text"
+            ),
             "  row 10: trajectory id 'b/0' stands in row 3 already; every candidate has an id of its own",
             (
                 "  row 11: group 'a' began in row 1 and was complete; the rows of a group stand together: sort the "

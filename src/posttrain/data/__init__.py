@@ -4,7 +4,7 @@
 from posttrain.data.chat import ChatTemplatePacker, ChatTokenizer, PackedPrompt, PackedPrompts
 from posttrain.data.columns import ColumnMapping
 from posttrain.data.env import Env
-from posttrain.data.faults import Gaps
+from posttrain.data.gaps import Gaps
 from posttrain.data.hf import HfRows
 from posttrain.data.items import ItemsFn, load_items_fn
 from posttrain.data.jsonl import JsonlRows

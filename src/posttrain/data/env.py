@@ -9,13 +9,13 @@ from typing import Final, final
 from msgspec import UNSET, structs
 
 from posttrain.data.columns import missing_column
-from posttrain.data.faults import Faults
 from posttrain.data.order import Order
 from posttrain.data.presence import INPUTS, input_fault, row_faults, row_id_of
 from posttrain.data.row import RowSource, SourceRow
 from posttrain.data.state import EnvState
 from posttrain.data.trajectories import PromptBatch
 from posttrain.errors import RewardConfigError, RewardContractError, describe, listing
+from posttrain.jsonl.faults import Faults
 from posttrain.schema import Observation
 
 __all__ = ["Env"]

@@ -12,11 +12,12 @@ from typing import Any, Final, cast, final
 from msgspec import UNSET
 
 from posttrain.data.columns import ColumnMapping, missing_column
-from posttrain.data.faults import Faults, Gaps
+from posttrain.data.gaps import Gaps
 from posttrain.data.items import ItemsFn, difference, map_row
 from posttrain.data.row import SourceRow
 from posttrain.data.row_ids import SeenIds, id_fault, id_text, note_repeated
 from posttrain.errors import RewardConfigError, RewardContractError, describe, listing
+from posttrain.jsonl.faults import Faults
 
 __all__ = ["HfRows", "datasets_module"]
 

@@ -13,14 +13,14 @@ from typing import IO, Final, final
 
 import msgspec
 
-from posttrain.data.chunks import is_compressed, read_chunks
 from posttrain.data.columns import ColumnMapping, missing_column
-from posttrain.data.faults import Gaps
+from posttrain.data.gaps import Gaps
 from posttrain.data.jsonl_index import JsonlIndex
 from posttrain.data.row import SourceRow
 from posttrain.data.row_ids import id_text, note_repeated
 from posttrain.data.strict import StrictRows
 from posttrain.errors import RewardConfigError, RewardContractError, listing
+from posttrain.jsonl.chunks import is_compressed, read_chunks
 
 __all__ = ["MAX_ROW_BYTES", "JsonlRows"]
 

@@ -11,11 +11,13 @@ from typing import Final, final
 
 from msgspec import UNSET
 
-from posttrain.data.chunks import DamagedFile, split_lines
 from posttrain.data.columns import ColumnMapping
-from posttrain.data.faults import Faults, Gaps
+from posttrain.data.gaps import Gaps
 from posttrain.data.row_ids import SeenIds, id_fault, id_text
-from posttrain.data.strict import MappedRow, RowFault, StrictRows, keys_of
+from posttrain.data.strict import MappedRow, RowFault, StrictRows
+from posttrain.jsonl.chunks import DamagedFile, split_lines
+from posttrain.jsonl.faults import Faults
+from posttrain.jsonl.keys import keys_of
 
 __all__ = ["JsonlIndex"]
 

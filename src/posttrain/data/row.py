@@ -10,7 +10,7 @@ import msgspec
 from msgspec import UNSET
 
 from posttrain.data.columns import ColumnMapping
-from posttrain.data.faults import Gaps
+from posttrain.data.gaps import Gaps
 
 __all__ = ["RowSource", "SourceRow"]
 

@@ -9,8 +9,8 @@ from array import array
 from collections.abc import Iterable
 from typing import Any, final
 
-from posttrain.data.faults import Faults
 from posttrain.errors import describe
+from posttrain.jsonl.faults import Faults
 
 __all__ = ["SeenIds", "content_id", "id_fault", "id_text", "note_repeated"]
 

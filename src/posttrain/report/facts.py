@@ -11,9 +11,9 @@ from typing import Any, Final, TypeAlias, final
 import msgspec
 
 from posttrain.errors import RewardConfigError, RewardContractError, describe
-from posttrain.rollouts.faults import RowFaults
-from posttrain.rollouts.lines import RowFault, read_rows
-from posttrain.rollouts.streams import RowStream
+from posttrain.jsonl.faults import Faults
+from posttrain.jsonl.lines import RowFault, read_rows
+from posttrain.jsonl.streams import RowStream
 from posttrain.runs.records import METRICS_FILE, PROVENANCE_FILE, STATE_FILE
 
 __all__ = ["Facts", "Series", "Slowest", "facts_of_file", "facts_of_run"]
@@ -166,19 +166,19 @@ def _metrics(path: Path) -> tuple[dict[str, Series], tuple[str, ...]]:
     if not path.exists():
         return {}, ()
     steps: dict[int, dict[str, Any]] = {}
-    faults, notes = RowFaults(), []
+    faults, notes = Faults(), []
     with RowStream(path) as stream:
         for number, row, _, line in read_rows(stream, _decode_metrics):
             if isinstance(row, RowFault) and not line.endswith(b"\n"):
                 notes.append(f"the last line of {path.name} was cut off while it was written, and is left out")
             elif isinstance(row, RowFault):
-                faults.add(number, row.text)
+                faults.add_row(number, row.text)
             elif type(step := row.get("step")) is not int:
-                faults.add(number, f"step: expected an int, got {describe(step)}")
+                faults.add_row(number, f"step: expected an int, got {describe(step)}")
             else:
                 steps.setdefault(step, {}).update(row)
     if faults:
-        raise faults.error(path)
+        raise faults.error(path.name)
     series: dict[str, Series] = {}
     for step in sorted(steps):
         for name, points in _points(steps[step], step).items():

@@ -13,9 +13,9 @@ from typing import Any, Final, NoReturn, TypeAlias
 import msgspec
 
 from posttrain.errors import RewardConfigError
-from posttrain.rollouts.faults import RowFaults
-from posttrain.rollouts.lines import RowFault, read_rows
-from posttrain.rollouts.streams import RowStream
+from posttrain.jsonl.faults import Faults
+from posttrain.jsonl.lines import RowFault, read_rows
+from posttrain.jsonl.streams import RowStream
 from posttrain.runs.records import RecordedCandidate
 from posttrain.runs.sinks.installed import installed
 
@@ -41,16 +41,16 @@ def scored_rows(path: Path) -> Iterator[NumberedRow]:
         RewardConfigError: the file can't be opened, or is Parquet and pyarrow is not installed.
         RewardContractError: rows are at fault.
     """
-    faults = RowFaults()
+    faults = Faults()
     found = _parquet_rows(path) if path.suffix.lower() == ".parquet" else _json_rows(path)
     for number, row in found:
         fault = row.text if isinstance(row, RowFault) else _row_fault(row)
         if fault is not None:
-            faults.add(number, fault)
+            faults.add_row(number, fault)
         elif not faults and not isinstance(row, RowFault):
             yield number, row
     if faults:
-        raise faults.error(path)
+        raise faults.error(path.name)
 
 
 def _json_rows(path: Path) -> Iterator[tuple[int, RecordedCandidate | RowFault]]:

@@ -10,10 +10,10 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from posttrain.errors import describe
+from posttrain.jsonl.faults import Faults
+from posttrain.jsonl.lines import RowFault
 from posttrain.rollouts.columns import RolloutColumns, column_flag, missing_column
-from posttrain.rollouts.faults import RowFaults
 from posttrain.rollouts.grouping import Grouping
-from posttrain.rollouts.lines import RowFault
 from posttrain.rollouts.position import Position
 from posttrain.rollouts.rows import Candidate, RolloutRow, RowReader, names_of
 
@@ -80,7 +80,7 @@ class Assembler:
     """
 
     def __init__(
-        self, reader: RowReader, columns: RolloutColumns, grouping: Grouping, faults: RowFaults, start: Position
+        self, reader: RowReader, columns: RolloutColumns, grouping: Grouping, faults: Faults, start: Position
     ) -> None:
         self._reader = reader
         self._columns = columns
@@ -103,7 +103,7 @@ class Assembler:
             # Most likely it was part of a run, so that the next runs begin where they would have.
             self._in_runs += 1
             self._runs_are_sure = False
-            self._faults.add(number, row.text)
+            self._faults.add_row(number, row.text)
             return None
         is_whole = row.completions is not UNSET and row.completions is not None
         found = self._reader.candidates(row, line, completion_known=self._completion_known)
@@ -111,16 +111,16 @@ class Assembler:
         try:
             mark = self._mark(number, row, line, is_whole=is_whole)
         except _Unmarked as fault:
-            self._faults.add(number, str(fault) if isinstance(found, list) else f"{fault}; {found}")
+            self._faults.add_row(number, str(fault) if isinstance(found, list) else f"{fault}; {found}")
             return None
         draft, closed = self._open, None
         if draft is None or is_whole or draft.is_whole or mark != draft.mark:
             closed, draft = draft, self._begin(number, mark, is_whole=is_whole)
         draft.last_row, draft.offset = number, offset
         if isinstance(found, str):
-            self._faults.add(number, found)
+            self._faults.add_row(number, found)
         elif len(draft.candidates) + len(found) > MAX_CANDIDATES:
-            self._faults.add(number, self._too_many(draft))
+            self._faults.add_row(number, self._too_many(draft))
         else:
             draft.candidates += found
             draft.rows.append((number, row))
@@ -198,7 +198,7 @@ class Assembler:
     def _short_run(self, number: int, over: int, what: str) -> None:
         if self._runs_are_sure:
             size = self._grouping.size
-            self._faults.add(number, f"{what}, and the last run has only {over} of its {size} rows")
+            self._faults.add_row(number, f"{what}, and the last run has only {over} of its {size} rows")
 
     def _too_many(self, draft: Draft) -> str:
         return (

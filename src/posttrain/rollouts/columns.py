@@ -9,6 +9,7 @@ from dataclasses import dataclass, fields
 from typing import final
 
 from posttrain.errors import RewardConfigError, describe, listing
+from posttrain.jsonl.keys import UNREADABLE, is_readable
 
 __all__ = ["RolloutColumns", "column_flag", "missing_column"]
 
@@ -49,6 +50,8 @@ class RolloutColumns:
             name = getattr(self, each.name)
             if not isinstance(name, str) or not name:
                 faults.append(f"{each.name} ({column_flag(each.name)}): expected a column's name, got {describe(name)}")
+            elif not is_readable(name):
+                faults.append(f"{each.name} ({column_flag(each.name)}): no name can hold {UNREADABLE}, got {name!r}")
             else:
                 roles.setdefault(name, []).append(each.name)
         for name, sharing in roles.items():

@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from typing import final
 
 from posttrain.errors import RewardConfigError, describe
+from posttrain.jsonl.keys import UNREADABLE, is_readable
 
 __all__ = ["BY_GROUP_ID", "Grouping", "by_columns", "consecutive", "parse_grouping"]
 
@@ -53,11 +54,13 @@ def by_columns(columns: Sequence[str]) -> Grouping:
     """Contiguous rows with strictly equal values in all of `columns` are a group.
 
     Raises:
-        RewardConfigError: no column, an empty name, or a name that stands twice.
+        RewardConfigError: no column, a name that is empty or can't be read, or one that stands twice.
     """
     names = (columns,) if isinstance(columns, str) else tuple(columns)
     if not names or not all(isinstance(name, str) and name for name in names):
         raise RewardConfigError(f"{_FLAG} takes names of columns, separated by commas, got {describe(names)}")
+    if unreadable := [name for name in names if not is_readable(name)]:
+        raise RewardConfigError(f"{_FLAG}: no name of a column can hold {UNREADABLE}, got {unreadable[0]!r}")
     if len(set(names)) < len(names):
         raise RewardConfigError(f"{_FLAG}: a column stands twice in {', '.join(names)}")
     return Grouping(columns=names)

@@ -9,16 +9,16 @@ import msgspec
 from msgspec import UNSET, Raw
 
 from posttrain.frozen import first_difference, strict_equal
+from posttrain.jsonl.faults import Faults
 from posttrain.rollouts.assembly import Draft
 from posttrain.rollouts.columns import RolloutColumns
-from posttrain.rollouts.faults import RowFaults
 from posttrain.rollouts.grouping import Grouping
 from posttrain.schema import Observation
 
 __all__ = ["observations"]
 
 
-def observations(draft: Draft, columns: RolloutColumns, grouping: Grouping, faults: RowFaults) -> list[Observation]:
+def observations(draft: Draft, columns: RolloutColumns, grouping: Grouping, faults: Faults) -> list[Observation]:
     """One observation for each candidate of a group.
 
     It is one object where all rows have strictly equal inputs, and otherwise one for each row: whether inputs may
@@ -46,7 +46,7 @@ def observations(draft: Draft, columns: RolloutColumns, grouping: Grouping, faul
     return [Observation(id=draft.group_id, prompt=prompt, reference=reference) for prompt, reference in pairs]
 
 
-def _values(draft: Draft, role: str, column: str, faults: RowFaults) -> list[Any]:
+def _values(draft: Draft, role: str, column: str, faults: Faults) -> list[Any]:
     """The value in each row, UNSET where the row has none; the same object in all rows that equal the first."""
     values: list[Any] = []
     first_text: Any = None
@@ -63,23 +63,23 @@ def _values(draft: Draft, role: str, column: str, faults: RowFaults) -> list[Any
     return values
 
 
-def _decoded(text: Raw, number: int, column: str, faults: RowFaults) -> Any:
+def _decoded(text: Raw, number: int, column: str, faults: Faults) -> Any:
     if text is UNSET:  # type: ignore[comparison-overlap]  # the columns of a row are UNSET where it has none
         return UNSET
     try:
         return msgspec.json.decode(text)
     except msgspec.DecodeError as error:
-        faults.add(number, f"column {column!r} can't be read: {error}")
+        faults.add_row(number, f"column {column!r} can't be read: {error}")
         return UNSET
 
 
-def _check_equal(draft: Draft, column: str, values: list[Any], grouping: Grouping, faults: RowFaults) -> None:
+def _check_equal(draft: Draft, column: str, values: list[Any], grouping: Grouping, faults: Faults) -> None:
     present = [(number, value) for (number, _), value in zip(draft.rows, values, strict=True) if value is not UNSET]
     for number, value in present[1:]:
         first_row, first = present[0]
         difference = None if value is first else first_difference(first, value, column)
         if difference is not None:
-            faults.add(
+            faults.add_row(
                 number,
                 f"its {column!r} is not that of row {first_row}, with which {grouping.describe()} makes it one group: "
                 f"{difference}",

@@ -7,9 +7,9 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Protocol, Self, TypeVar, final
 
-from posttrain.rollouts.lines import RowLine, read_rows
+from posttrain.jsonl.lines import RowLine, read_rows
+from posttrain.jsonl.streams import RowStream
 from posttrain.rollouts.position import Position
-from posttrain.rollouts.streams import RowStream
 
 __all__ = ["Dump", "JsonlRows", "OpenRows"]
 

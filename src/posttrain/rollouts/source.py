@@ -12,9 +12,9 @@ from typing import final
 import msgspec
 
 from posttrain.errors import RewardContractError
+from posttrain.jsonl.faults import Faults
 from posttrain.rollouts.assembly import Assembler, Draft
 from posttrain.rollouts.columns import RolloutColumns
-from posttrain.rollouts.faults import RowFaults
 from posttrain.rollouts.grouping import BY_GROUP_ID, Grouping
 from posttrain.rollouts.inputs import observations
 from posttrain.rollouts.opened import Dump, JsonlRows, OpenRows
@@ -99,7 +99,7 @@ class RolloutSource:
         used = UsedIds(bits=self._digest_bits)
         if start != START:
             self._relearn(used, start)
-        faults = RowFaults()
+        faults = Faults()
         unsure: list[Suspect] = []
         with self._opened() as opened:
             for draft in self._drafts(opened, start, faults):
@@ -111,18 +111,18 @@ class RolloutSource:
                     else:
                         kept = suspects[: max(0, faults.room - len(unsure))]
                         unsure += kept
-                        faults.add_unlisted(len(suspects) - len(kept))
+                        faults.count(len(suspects) - len(kept))
                 if not faults:
                     yield _group(draft, trajectory_ids, observed, opened.consumed)
         if unsure:
             self._note_repeated(unsure, faults)
         if faults:
-            raise faults.error(self.path)
+            raise faults.error(self.path.name)
 
     def _opened(self) -> OpenRows:
         return JsonlRows(self.path) if self.dump is None else self.dump.open(self.path)
 
-    def _drafts(self, opened: OpenRows, start: Position, faults: RowFaults) -> Generator[Draft, None, None]:
+    def _drafts(self, opened: OpenRows, start: Position, faults: Faults) -> Generator[Draft, None, None]:
         assembler = Assembler(self._reader, self.columns, self.grouping, faults, start)
         rows = opened.rows(self._decode, start, self._reader.column_names)
         for number, row, offset, line in rows:
@@ -133,7 +133,7 @@ class RolloutSource:
 
     def _relearn(self, used: UsedIds, start: Position) -> None:
         """Show `used` the ids before `start`."""
-        faults = RowFaults()
+        faults = Faults()
         with self._opened() as opened, closing(self._drafts(opened, START, faults)) as drafts:
             for draft in drafts:
                 used.add(draft, draft.trajectory_ids())
@@ -146,16 +146,16 @@ class RolloutSource:
             "to: the file, its columns or its grouping have changed since; start over with --restart"
         )
 
-    def _note_repeated(self, suspects: list[Suspect], faults: RowFaults) -> None:
+    def _note_repeated(self, suspects: list[Suspect], faults: Faults) -> None:
         """Read the file again to see which of the suspects were really used before."""
-        with self._opened() as opened, closing(self._drafts(opened, START, RowFaults())) as drafts:
+        with self._opened() as opened, closing(self._drafts(opened, START, Faults())) as drafts:
             try:
                 uses = first_uses(suspects, drafts)
             except LookupError as error:
                 raise RewardContractError(f"{self.path} changed while it was read; read it again") from error
         for suspect, row in uses.items():
             if row is not None:
-                faults.add(suspect.row, self._repeated(suspect, row))
+                faults.add_row(suspect.row, self._repeated(suspect, row))
 
     def _repeated(self, suspect: Suspect, row: int) -> str:
         where = "in this same row" if row == suspect.row else f"in row {row}"

@@ -10,8 +10,8 @@ import msgspec
 from hypothesis import given
 from hypothesis import strategies as st
 
+from posttrain.jsonl.lines import RowFault, read_rows
 from posttrain.rollouts.importers.gathered import GatheredLines
-from posttrain.rollouts.lines import RowFault, read_rows
 
 _decode = msgspec.json.Decoder(dict[str, Any]).decode
 

@@ -124,9 +124,9 @@ def test_a_field_twice_in_a_row_is_refused(lines: Lines) -> None:
 def test_a_text_that_is_no_utf8_is_the_fault_of_its_row(lines: Lines) -> None:
     """A broken text ends in an error with its row, not in one of the decoder's."""
     path = lines([verl_row(), b'{"input": "q", "output": "\xff", "step": 1}'])
-    assert "row 2: field 'output' can't be read: " in fault_of(dump_source(path, "verl"))
+    assert "row 2: is not UTF-8 at byte 26" in fault_of(dump_source(path, "verl"))
     path = lines([verifiers_row(), b'{"example_id": 0, "prompt": "q", "completion": "\xff"}'], "results.jsonl")
-    assert "row 2: field 'completion' can't be read: " in fault_of(dump_source(path, "verifiers"))
+    assert "row 2: is not UTF-8 at byte 48" in fault_of(dump_source(path, "verifiers"))
 
 
 def test_nan_does_harm_only_where_it_is_read(lines: Lines) -> None:

@@ -14,9 +14,10 @@ import msgspec
 from msgspec import Raw
 
 from posttrain.errors import RewardConfigError, RewardContractError
+from posttrain.jsonl.chunks import DamagedFile
+from posttrain.jsonl.lines import RowFault, read_rows
+from posttrain.jsonl.streams import RowStream
 from posttrain.rollouts.importers.lenient import fields_of
-from posttrain.rollouts.lines import RowFault, read_rows
-from posttrain.rollouts.streams import RowStream, StreamFault
 
 __all__ = ["GatheredLines"]
 
@@ -91,7 +92,7 @@ class GatheredLines:
             # What is noted of a line that can't be kept is where the one before it ends; blank ones may lie between.
             line = self._file.readline(longest)
         if not line:
-            raise StreamFault("the file has become shorter while it was read; read it again")
+            raise DamagedFile("the file has become shorter while it was read; read it again")
         self._is_inside = len(line) == longest and not line.endswith(b"\n")
         return line
 

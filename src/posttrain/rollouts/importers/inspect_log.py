@@ -14,10 +14,10 @@ import msgspec
 from msgspec import Raw
 
 from posttrain.errors import RewardConfigError, RewardContractError, describe
+from posttrain.jsonl.lines import MAX_ROW_BYTES, RowFault, RowLine
 from posttrain.rollouts.grouping import BY_GROUP_ID
 from posttrain.rollouts.importers.eval_zip import DamagedMember, listed_members, read_member
 from posttrain.rollouts.importers.peer import Found, Peer, Reading, decoded
-from posttrain.rollouts.lines import MAX_ROW_BYTES, RowFault, RowLine
 from posttrain.rollouts.position import Position
 
 __all__ = ["INSPECT"]

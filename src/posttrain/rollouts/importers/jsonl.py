@@ -10,12 +10,12 @@ from typing import Any, Self, TypeVar, final
 import msgspec
 from msgspec import Raw
 
+from posttrain.jsonl.lines import RowFault, RowLine, read_rows
+from posttrain.jsonl.streams import RowStream
 from posttrain.rollouts.importers.gathered import GatheredLines
 from posttrain.rollouts.importers.lenient import fields_of
 from posttrain.rollouts.importers.peer import Found, Reading, decoded
-from posttrain.rollouts.lines import RowFault, RowLine, read_rows
 from posttrain.rollouts.position import Position
-from posttrain.rollouts.streams import RowStream
 
 __all__ = ["JsonlDump"]
 

@@ -12,9 +12,9 @@ import msgspec
 from msgspec import Raw
 
 from posttrain.errors import describe
+from posttrain.jsonl.lines import RowFault, RowLine
 from posttrain.rollouts.columns import column_flag, missing_column
 from posttrain.rollouts.grouping import Grouping
-from posttrain.rollouts.lines import RowFault, RowLine
 from posttrain.rollouts.opened import OpenRows
 
 __all__ = ["Found", "Peer", "Reading", "decoded"]

@@ -9,9 +9,9 @@ from pathlib import Path
 from typing import Any, Final, Self, TypeVar, final
 
 from posttrain.errors import RewardConfigError, RewardContractError
+from posttrain.jsonl.lines import RowFault, RowLine
 from posttrain.rollouts.importers.messages import Unrendered, completion_text
 from posttrain.rollouts.importers.peer import Found, Peer, Reading, decoded
-from posttrain.rollouts.lines import RowFault, RowLine
 from posttrain.rollouts.position import Position
 
 __all__ = ["TRL", "parquet_module"]

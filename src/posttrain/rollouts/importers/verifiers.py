@@ -9,11 +9,11 @@ import msgspec
 from msgspec import Raw
 
 from posttrain.errors import describe
+from posttrain.jsonl.lines import RowFault
 from posttrain.rollouts.grouping import BY_GROUP_ID
 from posttrain.rollouts.importers.jsonl import JsonlDump
 from posttrain.rollouts.importers.messages import Unrendered, completion_text
 from posttrain.rollouts.importers.peer import Peer, Reading
-from posttrain.rollouts.lines import RowFault
 
 __all__ = ["VERIFIERS"]
 

@@ -8,7 +8,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import IO, Protocol
 
-__all__ = ["DamagedFile", "is_compressed", "read_chunks", "split_lines"]
+__all__ = ["DamagedFile", "SupportsRead", "decompressed", "is_compressed", "read_chunks", "split_lines"]
 
 _CHUNK = 1 << 18
 # Compressed bytes taken at a time. Small, because a hostile file can blow each of them up some 30,000 times.
@@ -16,8 +16,16 @@ _SIP = 1 << 12
 _GZIP_WINDOW = 16 + zlib.MAX_WBITS
 
 
-class DamagedFile(Exception):  # noqa: N818  # internal signal: the loader turns it into a fault of a row
-    """A compressed file can't be read any further."""
+class DamagedFile(Exception):  # noqa: N818  # internal signal: the reader turns it into a fault of a row
+    """The file can't be read any further."""
+
+
+class SupportsRead(Protocol):
+    """A file opened for reading bytes."""
+
+    def read(self, size: int, /) -> bytes:
+        """At most so many bytes; empty at the end."""
+        ...
 
 
 class _Frame(Protocol):
@@ -44,15 +52,29 @@ def read_chunks(file: IO[bytes], suffix: str) -> Iterator[bytes]:
         OSError: it can't be read.
         DamagedFile: it is not what its suffix says, or it is cut off.
     """
-    sips = iter(lambda: file.read(_SIP), b"")
-    if suffix.lower() == ".gz":
-        yield from _frames(sips, lambda: zlib.decompressobj(_GZIP_WINDOW), zlib.error, "gzip")
-    elif suffix.lower() == ".zst":
-        import zstandard
-
-        yield from _frames(sips, zstandard.ZstdDecompressor().decompressobj, zstandard.ZstdError, "zstd")
+    if is_compressed(Path(f"_{suffix}")):
+        yield from decompressed(file, suffix)
     else:
         yield from iter(lambda: file.read(_CHUNK), b"")
+
+
+def decompressed(file: SupportsRead, suffix: str) -> Iterator[bytes]:
+    """The content of a compressed file, in pieces of any size.
+
+    Args:
+        file: the file; it is read in small pieces.
+        suffix: ``.gz`` or ``.zst``.
+
+    Raises:
+        OSError: it can't be read.
+        DamagedFile: it is not what its suffix says, or it is cut off.
+    """
+    sips = iter(lambda: file.read(_SIP), b"")
+    if suffix.lower() == ".gz":
+        return _frames(sips, lambda: zlib.decompressobj(_GZIP_WINDOW), zlib.error, "gzip")
+    import zstandard
+
+    return _frames(sips, zstandard.ZstdDecompressor().decompressobj, zstandard.ZstdError, "zstd")
 
 
 def _frames(sips: Iterable[bytes], begin: Callable[[], _Frame], error: type[Exception], kind: str) -> Iterator[bytes]:

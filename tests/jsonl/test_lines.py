@@ -14,8 +14,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from posttrain.errors import RewardContractError
-from posttrain.rollouts.lines import RowFault, read_rows
-from posttrain.rollouts.streams import RowStream
+from posttrain.jsonl.lines import RowFault, read_rows
+from posttrain.jsonl.streams import RowStream
 
 Rows: TypeAlias = list[tuple[int, Any, int]]
 WriteRows: TypeAlias = Callable[..., Path]
@@ -100,7 +100,7 @@ def test_long_rows_and_many_frames(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "fault"),
     [
-        ("[1]", "expected a JSON object, got [1] (list): a rollout file has one JSON object per line"),
+        ("[1]", "expected a JSON object, got [1] (list): the file has one JSON object per line"),
         ("null", "expected a JSON object, got None"),
         ('"text"', "expected a JSON object, got 'text' (str)"),
         ('{"a": NaN}', "JSON has no NaN and no Infinity: write null, or leave the key out"),
@@ -109,9 +109,10 @@ def test_long_rows_and_many_frames(tmp_path: Path) -> None:
         ('{"a": None}', "JSON has null, true and false: write rows with json.dumps"),
         ('{"a": 1,}', "is no valid JSON: trailing comma in object at byte 8: '{\"a\": 1,}'"),
         ('{"a": 1} {"a": 2}', "is no valid JSON: trailing characters at byte"),
-        ('{"a": "x', "is no complete JSON: it ends early; was the file cut off"),
+        ('{"a": "x', "is no complete JSON: it ends early; was the file cut off?"),
         (b'{"a": "\xff"}', "is not UTF-8 at byte 7"),
-        ('{"a": "\\ud800 and so on"}', "is no valid JSON: unexpected end of"),
+        ('{"a": "\\ud800 and so on"}', "holds half of a surrogate pair such as \\ud800, which is no character"),
+        (b'{"unread": "\xff"}', "is not UTF-8 at byte 12"),
         ('{"a": 1e999}', "holds a value that can't be read: Number out of range"),
         ("[1e999]", "holds a value that can't be read: Number out of range"),
         ("[1, NaN]", "JSON has no NaN and no Infinity"),
@@ -132,7 +133,10 @@ def test_a_line_that_is_no_row(rows: WriteRows, line: str | bytes, fault: str) -
     ("content", "fault"),
     [
         (b'[{"a": 1}]', "from one array, jq -c '.[]' makes such a file"),
-        (b'{\n  "a": 1\n}', "is no complete JSON: it ends early; a rollout file has one JSON object per line"),
+        (
+            b'{\n  "a": 1\n}',
+            "it ends early; was the file cut off? The file has one JSON object per line",
+        ),
         (gzip.compress(b'{"a": 1}'), "is gzip data: let the file's name end in .gz"),
         (zstandard.compress(b'{"a": 1}'), "is zstd data: let the file's name end in .zst"),
         (b"PAR1\x15", "is Parquet data"),
@@ -161,7 +165,7 @@ def test_a_truncated_file_is_a_fault(tmp_path: Path, suffix: str, kind: str, kee
 @pytest.mark.parametrize(("suffix", "kind"), [(".gz", "gzip"), (".zst", "zstd")])
 def test_a_wrong_suffix_is_a_fault(rows: WriteRows, suffix: str, kind: str) -> None:
     """A plain file with the suffix of a compressed one is said to be no such file."""
-    assert f"is damaged or is no {kind} file at all" in only_fault(rows({"a": 1}, name=f"a.jsonl{suffix}"))
+    assert f"is damaged, or is no {kind} file as its suffix says" in only_fault(rows({"a": 1}, name=f"a.jsonl{suffix}"))
 
 
 def test_a_damaged_checksum_is_a_fault(tmp_path: Path) -> None:

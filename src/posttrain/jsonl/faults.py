@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Every fault of a source's rows in one error of bounded length, and the rows that lack a value."""
+"""Every fault of a file's rows, in one error of bounded length."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Final, final
 
 from posttrain.errors import RewardContractError, listing
 
-__all__ = ["LISTED", "Faults", "Gaps"]
+__all__ = ["LISTED", "Faults"]
 
 LISTED: Final = 20
 """How many offenders are named; the rest is counted."""
@@ -24,6 +24,15 @@ class Faults:
         self._cause: BaseException | None = None
         self.total = 0
 
+    def __len__(self) -> int:
+        """How many faults there were."""
+        return self.total
+
+    @property
+    def room(self) -> int:
+        """How many more faults would be kept in words."""
+        return LISTED - len(self._kept)
+
     def add(self, at: int, place: str, text: str, cause: BaseException | None = None) -> None:
         """Note a fault.
 
@@ -36,8 +45,12 @@ class Faults:
         self.total += 1
         if self._cause is None:
             self._cause = cause
-        if len(self._kept) < LISTED:
+        if self.room:
             self._kept.append((at, f"{place}: {text}"))
+
+    def add_row(self, number: int, text: str) -> None:
+        """Note a fault of the row of that number, counted from 1."""
+        self.add(number, f"row {number}", text)
 
     def count(self, more: int) -> None:
         """Note faults that are only counted."""
@@ -53,29 +66,3 @@ class Faults:
         error = RewardContractError(f"{title}: {faults} in the rows:\n{listing(lines, limit=LISTED + 1)}")
         error.__cause__ = self._cause
         return error
-
-
-@final
-class Gaps:
-    """The rows in which one canonical field is missing or null."""
-
-    __slots__ = ("first", "total")
-
-    def __init__(self) -> None:
-        self.first: list[int] = []
-        """The first few of them, each counted from 0."""
-        self.total = 0
-        """How many there are."""
-
-    @classmethod
-    def everywhere(cls, rows: int) -> Gaps:
-        """All of a source's rows."""
-        gaps = cls()
-        gaps.first, gaps.total = list(range(min(rows, LISTED))), rows
-        return gaps
-
-    def add(self, index: int) -> None:
-        """Note a row."""
-        self.total += 1
-        if len(self.first) < LISTED:
-            self.first.append(index)

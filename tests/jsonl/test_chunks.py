@@ -11,7 +11,7 @@ import zstandard
 from hypothesis import given
 from hypothesis import strategies as st
 
-from posttrain.data.chunks import DamagedFile, read_chunks, split_lines
+from posttrain.jsonl.chunks import DamagedFile, read_chunks, split_lines
 
 
 def content(data: bytes, suffix: str) -> bytes:

@@ -3,16 +3,15 @@
 
 from __future__ import annotations
 
-import json
-from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from typing import Final, Protocol, TypeAlias, TypeVar, final
 
 import msgspec
 
-from posttrain.rollouts.diagnosis import no_json
-from posttrain.rollouts.streams import StreamFault
+from posttrain.jsonl.chunks import DamagedFile
+from posttrain.jsonl.diagnosis import no_row, no_utf8
+from posttrain.jsonl.keys import RepeatedKeys
 
 __all__ = ["MAX_ROW_BYTES", "LineStream", "RowFault", "RowLine", "read_rows"]
 
@@ -21,8 +20,8 @@ T = TypeVar("T")
 MAX_ROW_BYTES: Final = 1 << 28
 """Longest row that is read, 256 MiB: a file without line ends must not fill the memory."""
 
-_as_fields = msgspec.json.Decoder(dict[str, msgspec.Raw]).decode
-_BOM = b"\xef\xbb\xbf"
+_BOM: Final = b"\xef\xbb\xbf"
+_PARQUET: Final = "convert it to JSONL"
 
 
 @final
@@ -43,7 +42,7 @@ class LineStream(Protocol):
 
     @property
     def readline(self) -> Callable[[int], bytes]:
-        """At most so many bytes, to the end of the line; empty at the end. May raise `StreamFault`."""
+        """At most so many bytes, to the end of the line; empty at the end. May raise `DamagedFile`."""
 
     def skip_to(self, offset: int) -> None:
         """Go to a place at which a row begins."""
@@ -90,12 +89,13 @@ def _rows(
     longest: int,
 ) -> Iterator[RowLine[T]]:
     """See `read_rows`."""
+    repeated = RepeatedKeys(distinct)
     while True:
         try:
             line = readline(longest)
             too_long = len(line) >= longest and not line.endswith(b"\n")
             rest = _skip_line(readline, longest) if too_long else 0
-        except (StreamFault, OSError) as error:
+        except (DamagedFile, OSError) as error:
             yield row + 1, RowFault(f"can't be read: {error}"), offset, b""
             return
         if not line:
@@ -110,50 +110,13 @@ def _rows(
         try:
             value = decode(line)
         except (msgspec.DecodeError, RecursionError) as error:
-            if line.strip():
-                yield row, RowFault(no_json(line, error, is_first=row == 1)), offset, line
+            if line.strip(b" \t\r\n"):
+                fault = no_row(line, error, is_first=row == 1, parquet=_PARQUET)
+                yield row, RowFault(fault), offset, line
             continue
-        if distinct and not _is_plain(line) and (repeated := _repeated(line, distinct)):
-            yield row, RowFault(repeated), offset, line
-        else:
-            yield row, value, offset, line
-
-
-def _is_plain(line: bytes) -> bool:
-    """Whether a row's length is the one that its different keys and their values make up: then no key repeats.
-
-    Quick, and sure for rows of the two common layouts: no space at all, or one behind each colon and comma. Of any
-    other row, keys with escapes or other than ASCII letters included, it says no.
-    """
-    try:
-        fields = _as_fields(line)
-    except (msgspec.DecodeError, RecursionError):
-        return False
-    keys = "".join(fields)
-    count = len(fields)
-    if not count or not keys.isascii():
-        return False
-    # Two quotes, a colon and a comma for each key, but for the last comma; two braces.
-    least = len(keys) + len(b"".join(fields.values())) + 4 * count + 1
-    spare = len(line.rstrip(b"\r\n")) - least
-    # The space that would follow the first key's colon tells the layouts apart.
-    first = len(next(iter(fields))) + 4
-    return spare == (2 * count - 1 if line[first : first + 1] == b" " else 0)
-
-
-def _repeated(line: bytes, keys: Sequence[str]) -> str | None:
-    """The fault of a row in which one of `keys` stands twice. Slow and exact; numbers don't matter here."""
-    text = line.decode(errors="replace")
-    try:
-        pairs = json.loads(text, object_pairs_hook=list, parse_int=str, parse_float=str, strict=False)
-    except (ValueError, RecursionError) as error:
-        # This decoder is a little stricter, and stands a little deeper in the stack.
-        return f"can't be read: {error}"
-    counts = Counter(key for key, _ in pairs)
-    twice = [repr(key) for key in keys if counts[key] > 1]
-    if not twice:
-        return None
-    return f"has the key {', '.join(twice)} more than once, so that it is open which counts; keep one"
+        # The decoder does not look into the texts that it skips.
+        wrong = (None if line.isascii() else no_utf8(line)) or (repeated.fault(line) if distinct else None)
+        yield row, value if wrong is None else RowFault(wrong), offset, line
 
 
 def _skip_line(readline: Callable[[int], bytes], longest: int) -> int:
