@@ -7,7 +7,7 @@ from posttrain.rewards.catalog.identity import ProviderIdentity, StageIdentity
 from posttrain.rewards.catalog.load import load_catalog
 from posttrain.rewards.contract.pointwise import map_candidates
 from posttrain.rewards.contract.provider import CandidateScorer, ManagedRewardProvider, RewardProvider
-from posttrain.rewards.contract.request import RewardCandidate, RewardContext, RewardGroupRequest
+from posttrain.rewards.contract.request import LatentCandidate, RewardCandidate, RewardContext, RewardGroupRequest
 from posttrain.rewards.contract.result import RewardCandidateResult, RewardGroupResult, RewardProviderResult
 from posttrain.rewards.contract.route import route
 from posttrain.rewards.contract.spec import ProviderExecution, RewardProviderSpec
@@ -25,6 +25,7 @@ __all__ = [
     "GroupOutcome",
     "GroupScores",
     "InProcessEvaluator",
+    "LatentCandidate",
     "ManagedRewardProvider",
     "MetricContribution",
     "ProviderExecution",

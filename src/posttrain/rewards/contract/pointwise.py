@@ -3,16 +3,30 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Iterable
 from concurrent.futures import CancelledError
-from typing import final
+from typing import TypeAlias, final
 
 from posttrain.errors import RewardContractError, RewardError, describe, listing
 from posttrain.rewards.contract.failure import classified
 from posttrain.rewards.contract.provider import CandidateScorer, RewardProvider
-from posttrain.rewards.contract.request import RewardGroupRequest
+from posttrain.rewards.contract.request import RewardCandidate, RewardGroupRequest
 from posttrain.rewards.contract.result import RewardCandidateResult, RewardGroupResult
 
-__all__ = ["map_candidates"]
+__all__ = ["map_candidates", "watch_candidates"]
+
+Watch: TypeAlias = Callable[[tuple[RewardCandidate, ...]], Iterable[RewardCandidate]]
+
+_watch: Watch | None = None
+
+
+def watch_candidates(watch: Watch | None) -> None:
+    """Let `watch` pass the candidates of each mapped group on, one by one and unchanged: it sees which one is next.
+
+    For a worker process, which has to leave word where it is before a scorer that never returns.
+    """
+    global _watch  # noqa: PLW0603  # one worker a process, and nothing to pay for it elsewhere
+    _watch = watch
 
 
 def map_candidates(scorer: CandidateScorer) -> RewardProvider:
@@ -46,7 +60,7 @@ class _MappedCandidates:
         scorer, context = self._scorer, request.context
         items: list[RewardCandidateResult] = []
         failures: list[RewardError] = []
-        for candidate in request.candidates:
+        for candidate in request.candidates if _watch is None else _watch(request.candidates):
             trajectory_id = candidate.trajectory_id
             try:
                 items.append(RewardCandidateResult(trajectory_id, scorer(candidate, context)))

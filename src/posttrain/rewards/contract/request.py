@@ -4,7 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping  # noqa: F401  # FrozenJson names it, when the hints below are resolved
-from typing import TYPE_CHECKING, Generic
+from typing import TYPE_CHECKING, Any, Generic, Never, final
 
 import msgspec
 
@@ -20,7 +20,7 @@ else:
         return _TypeVar(name, covariant=covariant)
 
 
-__all__ = ["RewardCandidate", "RewardContext", "RewardGroupRequest"]
+__all__ = ["LatentCandidate", "RewardCandidate", "RewardContext", "RewardGroupRequest"]
 
 
 class RewardCandidate(msgspec.Struct, frozen=True, gc=False):
@@ -42,6 +42,51 @@ class RewardCandidate(msgspec.Struct, frozen=True, gc=False):
         None reads as "not known to be truncated", never as "stopped".
         """
         return is_length_verdict(self.finish_reason)
+
+
+@final
+class LatentCandidate:
+    """The final latent of one diffusion rollout: what a rank-local provider is given in place of text.
+
+    The latent is the rollout's own object, on its own device, and stays where it is: it is never frozen, copied,
+    hashed, compared, pickled, recorded or sent away, and each of these is refused here by name. Two candidates are
+    equal when they are the same object.
+    """
+
+    __slots__ = ("latent", "trajectory_id")
+
+    trajectory_id: str
+    """Identity of the candidate; its result repeats it."""
+    latent: Any
+    """Final latent; only the decoder knows its shape. Never None."""
+
+    def __init__(self, trajectory_id: str, latent: Any) -> None:
+        object.__setattr__(self, "trajectory_id", trajectory_id)
+        object.__setattr__(self, "latent", latent)
+
+    def __repr__(self) -> str:
+        return f"LatentCandidate({self.trajectory_id!r})"
+
+    def __setattr__(self, name: str, value: object) -> Never:
+        raise AttributeError(f"immutable type: 'LatentCandidate' (can't set {name!r})")
+
+    def __delattr__(self, name: str) -> Never:
+        raise AttributeError(f"immutable type: 'LatentCandidate' (can't delete {name!r})")
+
+    def __eq__(self, other: object) -> bool:
+        return self is other
+
+    def __hash__(self) -> Never:
+        raise TypeError(f"{self!r} is not hashed: key by its trajectory_id")
+
+    def __copy__(self) -> Never:
+        raise TypeError(f"{self!r} is not copied: its latent stays the rollout's own")
+
+    def __deepcopy__(self, memo: object) -> Never:
+        raise TypeError(f"{self!r} is not copied: its latent stays the rollout's own")
+
+    def __reduce_ex__(self, protocol: object) -> Never:
+        raise TypeError(f"{self!r} is not pickled: a latent stays on its rank, where its decoder is")
 
 
 class RewardContext(msgspec.Struct, frozen=True):

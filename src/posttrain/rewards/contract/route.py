@@ -3,7 +3,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import ExitStack
 from functools import partial
 from typing import Final, final
@@ -14,7 +14,12 @@ from posttrain.rewards.contract.check import check_result
 from posttrain.rewards.contract.construct import construct_provider
 from posttrain.rewards.contract.lifecycle import opened
 from posttrain.rewards.contract.names import name_faults
-from posttrain.rewards.contract.provider import RewardProvider
+from posttrain.rewards.contract.provider import (
+    CheckedRewardProvider,
+    ProbedRewardProvider,
+    RemoteRewardProvider,
+    RewardProvider,
+)
 from posttrain.rewards.contract.request import RewardContext, RewardGroupRequest
 from posttrain.rewards.contract.result import RewardCandidateResult, RewardGroupResult, RewardProviderResult
 from posttrain.rewards.contract.spec import CANONICAL_INPUTS, ProviderExecution, RewardProviderSpec
@@ -120,6 +125,37 @@ class _Routed:
     def close(self) -> None:
         """Close what `open` opened, the last first."""
         self._opened.close()
+
+    def check_machine(self) -> None:
+        """Let every entry that can look at the machine do so; what any of them lacks is told at once."""
+        lacking = list[str]()
+        for name, provider in self._providers.items():
+            if isinstance(provider, CheckedRewardProvider):
+                try:
+                    provider.check_machine()
+                except RewardConfigError as error:
+                    lacking += [f"the route's entry {name!r}: {line}" for line in error.message.splitlines()]
+        if lacking:
+            raise RewardConfigError("\n".join(lacking))
+
+    def probe(self) -> str:
+        """What the entries' own probes say, a line each; empty where none has one."""
+        probed = {name: it for name, it in self._providers.items() if isinstance(it, ProbedRewardProvider)}
+        return "\n".join(f"{name}: {provider.probe()}" for name, provider in probed.items())
+
+    def calls_at_once(self) -> Mapping[str, int]:
+        """The most that the entries may have in flight, together, at each address."""
+        calls = dict[str, int]()
+        for provider in self._providers.values():
+            if isinstance(provider, RemoteRewardProvider):
+                for address, count in provider.calls_at_once().items():
+                    calls[address] = calls.get(address, 0) + count
+        return calls
+
+    def cautions(self) -> Sequence[str]:
+        """What the entries have to say."""
+        remote = {name: it for name, it in self._providers.items() if isinstance(it, RemoteRewardProvider)}
+        return [f"{name}: {line}" for name, provider in remote.items() for line in provider.cautions()]
 
     def evaluate(self, request: RewardGroupRequest) -> RewardGroupResult:
         """Let the entry that the group's context names score it."""

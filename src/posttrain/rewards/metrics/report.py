@@ -60,6 +60,8 @@ class RewardReport(msgspec.Struct, frozen=True, kw_only=True):
     """Dropped groups by cause: provider and type of the failure."""
     candidate_count: int = 0
     """Candidates handed in, dropped ones included."""
+    latent_count: int = 0
+    """Those of them that are latents: no engine has a verdict on how they ended."""
     truncated_count: int = 0
     """Candidates whose verdict is exactly "length"."""
     unknown_finish_count: int = 0
@@ -96,6 +98,7 @@ class RewardReport(msgspec.Struct, frozen=True, kw_only=True):
             zero_spread_count=self.zero_spread_count + other.zero_spread_count,
             dropped={cause: self.dropped.get(cause, 0) + other.dropped.get(cause, 0) for cause in causes},
             candidate_count=self.candidate_count + other.candidate_count,
+            latent_count=self.latent_count + other.latent_count,
             truncated_count=self.truncated_count + other.truncated_count,
             unknown_finish_count=self.unknown_finish_count + other.unknown_finish_count,
             final=merge_moments([self.final, other.final]),
@@ -109,7 +112,7 @@ class RewardReport(msgspec.Struct, frozen=True, kw_only=True):
         Under ``<ns>/reward/``: ``final/mean``, ``final/std`` (population, over all scored candidates), ``final/min``,
         ``final/max`` and ``<term>/mean``. Under ``<ns>/group/``: ``count`` (handed in), ``dropped_count`` and
         ``zero_spread_fraction`` (of the scored groups). Under ``<ns>/completion/``: ``truncated_fraction`` and
-        ``unknown_finish_fraction`` (of all candidates handed in). Under ``<ns>/reward_provider/<provider>/``: each
+        ``unknown_finish_fraction`` (of all completions handed in). Under ``<ns>/reward_provider/<provider>/``: each
         diagnostic, and ``sample_count``, the candidates that it scored.
 
         Raises:
@@ -127,9 +130,9 @@ class RewardReport(msgspec.Struct, frozen=True, kw_only=True):
         found["group/dropped_count"] = float(self.dropped_count)
         if self.scored_group_count:
             found["group/zero_spread_fraction"] = self.zero_spread_count / self.scored_group_count
-        if self.candidate_count:
-            found["completion/truncated_fraction"] = self.truncated_count / self.candidate_count
-            found["completion/unknown_finish_fraction"] = self.unknown_finish_count / self.candidate_count
+        if completions := self.candidate_count - self.latent_count:
+            found["completion/truncated_fraction"] = self.truncated_count / completions
+            found["completion/unknown_finish_fraction"] = self.unknown_finish_count / completions
         for name, provider in self.providers.items():
             for diagnostic, contribution in provider.diagnostics.items():
                 found[f"reward_provider/{name}/{diagnostic}"] = _value(f"{name}/{diagnostic}", contribution)

@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from itertools import chain
 
 from posttrain.errors import RewardContractError, RewardUnavailableError, describe, listing
+from posttrain.rewards.contract.request import LatentCandidate
 from posttrain.rewards.metrics.contribution import MetricContribution, merge_all
 from posttrain.rewards.metrics.exact import exact_sum
 from posttrain.rewards.metrics.moments import Moments
@@ -95,13 +96,17 @@ def build_report(
 ) -> RewardReport:
     """The report of these groups, whatever batch they are a part of."""
     scored = [each for each in outcomes if each.dropped_because is None]
-    reasons = Counter([each.finish_reason for group in groups for each in group.requests[0].candidates])
+    candidates = [each for group in groups for each in group.requests[0].candidates]
+    # A latent has no end that an engine could have a verdict on, so it counts as neither cut nor unknown.
+    texts = [] if candidates and isinstance(candidates[0], LatentCandidate) else candidates
+    reasons = Counter([each.finish_reason for each in texts])
     return RewardReport(
         namespace=namespace,
         group_count=len(outcomes),
         zero_spread_count=sum(not each.has_spread for each in scored),
         dropped=dict(Counter(each.dropped_because for each in outcomes if each.dropped_because is not None)),
-        candidate_count=reasons.total(),
+        candidate_count=len(candidates),
+        latent_count=len(candidates) - len(texts),
         truncated_count=sum(times for reason, times in reasons.items() if is_length_verdict(reason)),
         unknown_finish_count=reasons[None],
         final=Moments.of(list(chain.from_iterable(each.final for each in scored))),

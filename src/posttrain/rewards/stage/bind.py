@@ -8,7 +8,7 @@ slowly (`posttrain.rewards.stage.refuse`), to name every offender at once.
 from __future__ import annotations
 
 import marshal
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 from itertools import chain, repeat
 from operator import attrgetter, is_
 from typing import Any, final
@@ -17,7 +17,7 @@ import msgspec
 
 from posttrain.errors import RewardContractError
 from posttrain.frozen import freeze, strict_equal
-from posttrain.rewards.contract.request import RewardCandidate, RewardContext, RewardGroupRequest
+from posttrain.rewards.contract.request import LatentCandidate, RewardCandidate, RewardContext, RewardGroupRequest
 from posttrain.rewards.contract.spec import CANONICAL_INPUTS
 from posttrain.rewards.stage.prepare import Selection
 from posttrain.rewards.stage.refuse import refuse_batch
@@ -39,8 +39,10 @@ class BoundGroup(msgspec.Struct, frozen=True):
     """One complete group, checked: one immutable request for each selected provider."""
 
     group_id: str
-    requests: tuple[RewardGroupRequest[RewardCandidate], ...]
-    """[selected providers]; the candidates are shared, each context is the provider's own copy."""
+    requests: tuple[RewardGroupRequest[Any], ...]
+    """[selected providers]; the candidates are shared, each context is the provider's own copy.
+
+    They are `RewardCandidate`s, or `LatentCandidate`s where the providers are rank-local."""
     trajectory_ids: tuple[str, ...]
     """[group_size], in rollout order."""
 
@@ -49,30 +51,31 @@ def bind(trajectories: list[Trajectory], selection: Selection, group_size: int) 
     """Form the groups by `group_id` alone, check everything, and freeze what each provider declared.
 
     Nothing of the trajectories is changed. Rows of different groups may interleave; groups come out in the order of
-    their first trajectory, candidates in rollout order.
+    their first trajectory, candidates in rollout order. Rank-local providers are given latents, others completions.
 
     Raises:
         RewardContractError: naming every offender: a group that is not exactly `group_size` long, a missing or repeated
-            identity, a missing completion, `obs.id` that is not `group_id`, a declared input that is missing, null,
-            not JSON, or not the same in the whole group.
+            identity, a missing completion (or latent), `obs.id` that is not `group_id`, a declared input that is
+            missing, null, not JSON, or not the same in the whole group.
     """
     specs = selection.specs
     needs = [need for need in CANONICAL_INPUTS if any(need in spec.needs for spec in specs)]
     ordered = _in_groups(trajectories, group_size)
-    candidates = None if ordered is None else _candidates(ordered)
+    latents = selection.rank_local
+    candidates = None if ordered is None else _candidates(ordered, latents=latents)
     if ordered is None or candidates is None:
-        raise refuse_batch(trajectories, group_size, needs)
+        raise refuse_batch(trajectories, group_size, needs, latents=latents)
     inputs: dict[str, list[Any]] = {}
     for need in needs:
         common = _common(ordered, group_size, need)
         if common is None:
-            raise refuse_batch(trajectories, group_size, needs)
+            raise refuse_batch(trajectories, group_size, needs, latents=latents)
         inputs[need] = common
     groups = []
     faults: list[RewardContractError] = []
     for number, start in enumerate(range(0, len(ordered), group_size)):
         group_id = ordered[start].group_id
-        members = tuple(candidates[start : start + group_size])
+        members: tuple[Any, ...] = tuple(candidates[start : start + group_size])
         try:
             contexts = [_context(spec.needs, inputs, number) for spec in specs]
         except RewardContractError as error:
@@ -107,8 +110,12 @@ def _in_groups(trajectories: list[Trajectory], group_size: int) -> list[Trajecto
     return list(chain.from_iterable(groups.values()))
 
 
-def _candidates(ordered: list[Trajectory]) -> list[RewardCandidate] | None:
-    """One candidate per trajectory; None when a completion is missing or a record is malformed."""
+def _candidates(
+    ordered: list[Trajectory], *, latents: bool
+) -> Sequence[RewardCandidate] | Sequence[LatentCandidate] | None:
+    """One candidate per trajectory; None when a completion (or latent) is missing or a record is malformed."""
+    if latents:
+        return _latent_candidates(ordered)
     candidates: list[RewardCandidate] = []
     # A stretch at a time: long completions lie far apart in memory, and each pass over all of them misses the cache.
     for start in range(0, len(ordered), _STRETCH):
@@ -119,13 +126,26 @@ def _candidates(ordered: list[Trajectory]) -> list[RewardCandidate] | None:
     return candidates
 
 
+def _latent_candidates(ordered: list[Trajectory]) -> list[LatentCandidate] | None:
+    # A latent is looked at with `is` alone: a tensor's `==` makes another tensor.
+    if any(each.latent is None for each in ordered) or _recorded(ordered) is None:
+        return None
+    return [LatentCandidate(each.trajectory_id, each.latent) for each in ordered]
+
+
 def _stretch_of_candidates(ordered: list[Trajectory]) -> Iterable[RewardCandidate] | None:
-    observations = [each.obs for each in ordered]
     completions: list[Any] = [each.completion for each in ordered]
+    if set(map(type, completions)) != _TEXT or (recorded := _recorded(ordered)) is None:
+        return None
+    return map(RewardCandidate, [each.trajectory_id for each in ordered], completions, *recorded)
+
+
+def _recorded(ordered: list[Trajectory]) -> tuple[list[int | None], list[str | None]] | None:
+    """Token counts and verdicts that the rollout recorded; None when a record is malformed."""
+    observations = [each.obs for each in ordered]
     infos = [each.policy_info for each in ordered]
     if not (
-        set(map(type, completions)) == _TEXT
-        and all_are(Observation, observations)
+        all_are(Observation, observations)
         and all_are(dict, infos)
         and all_are(dict, [each.reward for each in ordered])
         and set(map(type, ids := [obs.id for obs in observations])) == _TEXT
@@ -139,7 +159,7 @@ def _stretch_of_candidates(ordered: list[Trajectory]) -> Iterable[RewardCandidat
         return None
     if int in kinds and min(count for count in counts if count is not None) < 0:
         return None
-    return map(RewardCandidate, [each.trajectory_id for each in ordered], completions, counts, reasons)
+    return counts, reasons
 
 
 def all_are(kind: type, values: list[Any]) -> bool:

@@ -56,7 +56,8 @@ def evaluate_group(prepared: PreparedProvider, request: RewardGroupRequest[Any])
         raise
     except Exception as error:
         failure = classified(error, provider=prepared.name, group_id=request.group_id)
-        failure.request = request
+        # A latent is neither recorded nor sent away, and an error that held it would do both.
+        failure.request = None if prepared.spec.execution.rank_local else request
         if failure is error:
             raise
         raise failure from error

@@ -5,14 +5,16 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import ExitStack
 from itertools import chain
+from types import MappingProxyType
 from typing import Any, Protocol, TypeAlias, final
 
 from posttrain.errors import RewardConfigError, RewardError, RewardUnavailableError, describe
 from posttrain.rewards.contract.lifecycle import opened
+from posttrain.rewards.contract.provider import RewardProvider
 from posttrain.rewards.contract.request import RewardGroupRequest
 from posttrain.rewards.stage.bind import BoundGroup
 from posttrain.rewards.stage.boundary import GroupScores, evaluate_group
@@ -84,6 +86,11 @@ class InProcessEvaluator:
         self._prepared = tuple(construct(name, spec) for name, spec in pairs)
         declared = [each.spec.execution.groups_in_flight for each in self._prepared]
         self._limits = tuple(min(limit, groups_in_flight or limit) for limit in declared)
+
+    @property
+    def providers(self) -> Mapping[str, RewardProvider]:
+        """Name to constructed provider; empty before `prepare`. A rank's entry attaches its decoder to one of them."""
+        return MappingProxyType({each.name: each.provider for each in self._prepared})
 
     @property
     def groups_in_flight(self) -> int:

@@ -35,6 +35,11 @@ class Selection(msgspec.Struct, frozen=True):
         """One identity per name."""
         return tuple(self.catalog.identity(name) for name in self.names)
 
+    @property
+    def rank_local(self) -> bool:
+        """Whether its providers are given latents, each rank its own, in place of text: all of them are, or none."""
+        return any(spec.execution.rank_local for spec in self.specs)
+
 
 @final
 class PreparedProvider(msgspec.Struct, frozen=True):
@@ -69,9 +74,20 @@ def select(catalog: RewardCatalog, names: str | Sequence[str]) -> Selection:
         for term in catalog.spec(name).terms
         if owner.setdefault(term, name) != name
     ]
+    faults += _mixture_faults(catalog, chosen)
     if faults:
         raise RewardConfigError(f"the selected providers collide:\n{listing(faults)}")
     return Selection(catalog, chosen)
+
+
+def _mixture_faults(catalog: RewardCatalog, chosen: Sequence[str]) -> list[str]:
+    local = [name for name in dict.fromkeys(chosen) if catalog.spec(name).execution.rank_local]
+    others = [name for name in dict.fromkeys(chosen) if name not in local]
+    if not local or not others:
+        return []
+    texts = ", ".join(map(repr, others))
+    rule = "each worker runs one kind, since a batch is bound either to latents or to completions"
+    return [f"{', '.join(map(repr, local))} scores latents (rank_local), {texts} completions: {rule}"]
 
 
 def construct(name: str, spec: RewardProviderSpec) -> PreparedProvider:

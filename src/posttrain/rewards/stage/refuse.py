@@ -5,6 +5,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator, Sequence
+from itertools import chain
 from typing import Any, NamedTuple
 
 from posttrain.errors import RewardContractError, describe, listing
@@ -28,9 +29,18 @@ class _Fault(NamedTuple):
         return ": ".join([", ".join(names), self.text] if names else [self.text])
 
 
-def refuse_batch(trajectories: Sequence[Any], group_size: int, needs: Sequence[str]) -> RewardContractError:
-    """One error that lists every fault of the batch; its names are set where all faults are about one thing."""
-    faults = list(_faults(trajectories, group_size, needs))
+def refuse_batch(
+    trajectories: Sequence[Any], group_size: int, needs: Sequence[str], *, latents: bool = False
+) -> RewardContractError:
+    """One error that lists every fault of the batch; its names are set where all faults are about one thing.
+
+    Args:
+        trajectories: the batch.
+        group_size: candidates per group.
+        needs: the inputs that some selected provider declared.
+        latents: whether the providers score latents in place of completions.
+    """
+    faults = list(_faults(trajectories, group_size, needs, latents=latents))
     if not faults:
         faults = [_Fault(None, None, "the batch changed while it was checked: another thread writes to it")]
     groups = {fault.group for fault in faults}
@@ -42,7 +52,7 @@ def refuse_batch(trajectories: Sequence[Any], group_size: int, needs: Sequence[s
     )
 
 
-def _faults(trajectories: Sequence[Any], group_size: int, needs: Sequence[str]) -> Iterator[_Fault]:
+def _faults(trajectories: Sequence[Any], group_size: int, needs: Sequence[str], *, latents: bool) -> Iterator[_Fault]:
     if not trajectories:
         yield _Fault(None, None, "expected at least one group, got no trajectories")
         return
@@ -72,7 +82,7 @@ def _faults(trajectories: Sequence[Any], group_size: int, needs: Sequence[str]) 
             more = ", ..." if len(members) > 8 else ""
             text = f"has {sizes[group_id]} candidates ({ids}{more}), expected {group_size}"
             yield _Fault(group_id, None, text)
-        yield from _group_faults(group_id, members, needs)
+        yield from _group_faults(group_id, members, needs, latents=latents)
 
 
 def _identity_faults(index: int, each: Trajectory) -> Iterator[_Fault]:
@@ -83,20 +93,30 @@ def _identity_faults(index: int, each: Trajectory) -> Iterator[_Fault]:
             yield _Fault(None, name or None, f"[{index}]: {field} has to be a filled string, got {describe(value)}")
 
 
-def _group_faults(group_id: str, members: list[Trajectory], needs: Sequence[str]) -> Iterator[_Fault]:
+def _group_faults(group_id: str, members: list[Trajectory], needs: Sequence[str], *, latents: bool) -> Iterator[_Fault]:
     for each in members:
-        for text in _record_faults(each):
+        for text in chain(_latent_faults(each) if latents else _completion_faults(each), _record_faults(each)):
             yield _Fault(group_id, each.trajectory_id, text)
     observed = [each for each in members if isinstance(each.obs, Observation)]
     for need in needs:
         yield from _input_faults(group_id, observed, need)
 
 
-def _record_faults(each: Trajectory) -> Iterator[str]:
+def _latent_faults(each: Trajectory) -> Iterator[str]:
+    if each.latent is None:
+        hint = "" if each.completion is None else "; a rank-local provider scores latents, not its completion"
+        yield f"its latent is missing (None){hint}"
+
+
+def _completion_faults(each: Trajectory) -> Iterator[str]:
     if each.completion is None:
-        yield "its completion is missing (None); an empty completion is the empty string"
+        hint = "" if each.latent is None else "; its latent is scored by a rank-local provider only"
+        yield f"its completion is missing (None); an empty completion is the empty string{hint}"
     elif type(each.completion) is not str:
         yield f"its completion has to be a string, got {describe(each.completion)}"
+
+
+def _record_faults(each: Trajectory) -> Iterator[str]:
     if not isinstance(each.obs, Observation):
         yield f"obs has to be an Observation, got {describe(each.obs)}"
     elif type(each.obs.id) is not str or each.obs.id != each.group_id:
