@@ -1,0 +1,42 @@
+# SPDX-License-Identifier: Apache-2.0
+"""Foreign words in our errors."""
+
+from __future__ import annotations
+
+import json
+from urllib.parse import quote
+
+import pytest
+
+from posttrain.media.wire import Quoter
+
+ECHOED = 'tok/TEST"111\\+'
+
+
+@pytest.mark.parametrize(
+    "text",
+    [
+        f"Bearer {ECHOED} is bad",
+        json.dumps({"seen": ECHOED}),
+        json.dumps({"seen": ECHOED}).replace("/", "\\/"),
+        f"?t={quote(ECHOED, safe='')}",
+        f"Bearer {ECHOED}".encode(),
+        {"seen": ECHOED},
+        "x" * 295 + ECHOED,
+        ECHOED * 100,
+    ],
+)
+def test_a_credential_is_masked_in_every_spelling(text: object) -> None:
+    """Plain, JSON and URL spellings are masked before the text is cut, so not even the beginning of one is left."""
+    shown = Quoter([ECHOED])(text)
+    assert "tok" not in shown
+    assert "TEST" not in shown
+
+
+def test_a_quotation_is_short_and_on_one_line() -> None:
+    """Line breaks, control and zero-width characters become blanks; what is too long is cut."""
+    assert Quoter()("a\r\nb\x1b[31m\u200bc") == '"a b [31m c"'
+    assert Quoter()(b"\xffx") == '"\\xffx"'
+    assert Quoter()("y" * 1000) == f'"{"y" * 300}..."'
+    assert Quoter()(["a", None]) == '"["a", null]"'
+    assert repr(Quoter(["s3cret"])) == "Quoter()"
