@@ -24,7 +24,7 @@ def time_trl(groups: list[Group], size: int, rule: Rule) -> Timed:
     importlib.import_module("torch").set_num_threads(1)
     trl: Any = importlib.import_module("trl")
     datasets: Any = importlib.import_module("datasets")
-    tokenizer = _tokenizer(groups)
+    tokenizer = tiny_tokenizer(groups)
     prompts = [group.prompt for group in groups for _ in group.completions]
     completions = [text for group in groups for text in group.completions]
     prompt_ids, completion_ids = tokenizer(prompts)["input_ids"], tokenizer(completions)["input_ids"]
@@ -38,7 +38,7 @@ def time_trl(groups: list[Group], size: int, rule: Rule) -> Timed:
         return [rule(completion, wanted) for completion, wanted in zip(completions, reference, strict=True)]
 
     trainer = trl.GRPOTrainer(
-        model=_model(tokenizer),
+        model=tiny_model(tokenizer),
         reward_funcs=reward,
         args=trl.GRPOConfig(
             output_dir=tempfile.mkdtemp(prefix="posttrain-bench-"),
@@ -75,7 +75,7 @@ def time_trl(groups: list[Group], size: int, rule: Rule) -> Timed:
     return run
 
 
-def _tokenizer(groups: list[Group]) -> Any:
+def tiny_tokenizer(groups: list[Group]) -> Any:
     """A byte-level BPE tokenizer trained on some of the texts."""
     tokenizers: Any = importlib.import_module("tokenizers")
     parts: Any = importlib.import_module("tokenizers.pre_tokenizers")
@@ -94,7 +94,8 @@ def _tokenizer(groups: list[Group]) -> Any:
     return transformers.PreTrainedTokenizerFast(tokenizer_object=tokenizer, pad_token="<pad>", eos_token="<eos>")
 
 
-def _model(tokenizer: Any) -> Any:
+def tiny_model(tokenizer: Any) -> Any:
+    """One layer of random weights."""
     transformers: Any = importlib.import_module("transformers")
     return transformers.LlamaForCausalLM(
         transformers.LlamaConfig(
