@@ -331,7 +331,10 @@ def config_trees(draw: st.DrawFn) -> dict[str, Any]:
         "on_unavailable": st.sampled_from(["fail", "drop_group"]),
         "max_dropped_fraction": st.one_of(st.floats(0, 1), st.sampled_from([0, 1])),
         "groups_in_flight": counts,
-        "backend": st.just("in_process"),
+        "backend": st.sampled_from(["in_process", "processes"]),
+        "processes": section(
+            {}, optional={"workers": counts, "group_timeout_s": st.floats(1e-3, 1e6), "memory_limit_mib": counts}
+        ),
     }
     validation = {"enabled": st.booleans(), "reward": _provider_names, "n_generation": counts, "interval": counts}
     optional = {

@@ -13,7 +13,8 @@ from posttrain.cli.score_options import ScoreOptions
 from posttrain.cli.score_run import described_run, rollouts_of
 from posttrain.cli.score_source import source_of
 from posttrain.cli.tables import explanation_tables, report_table, scores_table
-from posttrain.rewards import RewardWorker
+from posttrain.errors import RewardConfigError
+from posttrain.rewards import GroupEvaluator, RewardWorker
 from posttrain.rollouts.source import RolloutSource
 from posttrain.runs.offline import explain, load_failed_request, replay, score_file
 from posttrain.runs.offline.failure import keeping_failed_request
@@ -59,7 +60,18 @@ def _worker_of_flags(options: ScoreOptions) -> RewardWorker:
         on_unavailable=options.on_unavailable,
         max_dropped_fraction=options.max_dropped_fraction,
         groups_in_flight=options.groups_in_flight,
+        evaluator=_evaluator_of_flags(options),
     )
+
+
+def _evaluator_of_flags(options: ScoreOptions) -> GroupEvaluator | None:
+    if options.backend == "in_process":
+        if options.workers is not None:
+            raise RewardConfigError("--workers is for the processes backend: give --backend processes with it")
+        return None
+    from posttrain.execution import ProcessEvaluator
+
+    return ProcessEvaluator() if options.workers is None else ProcessEvaluator(workers=options.workers)
 
 
 def _score(worker: RewardWorker, source: RolloutSource, size: int, options: ScoreOptions) -> None:

@@ -17,6 +17,7 @@ from posttrain.rollouts.columns import RolloutColumns
 __all__ = ["ScoreOptions"]
 
 
+_Backend = Literal["in_process", "processes"]
 _Estimator = Literal["group_norm", "group_mean", "leave_one_out", "group_mean_batch_std"]
 
 
@@ -76,6 +77,13 @@ class ScoreOptions:
             "Lower than the providers declare. (rl.reward_stage.groups_in_flight)",
             min=1,
         ),
+    ] = None
+    backend: Annotated[_Backend, flag("--backend", "Where groups are evaluated. (rl.reward_stage.backend)")] = (
+        "in_process"
+    )
+    workers: Annotated[
+        int | None,
+        flag("--workers", "Processes of the processes backend. (rl.reward_stage.processes.workers)", min=1),
     ] = None
     group_by: Annotated[
         str | None,

@@ -26,6 +26,8 @@ _FLAGS: Final[Mapping[str, tuple[str, str]]] = {
     "on_unavailable": ("--on-unavailable", "rl.reward_stage.on_unavailable"),
     "max_dropped_fraction": ("--max-dropped-fraction", "rl.reward_stage.max_dropped_fraction"),
     "groups_in_flight": ("--groups-in-flight", "rl.reward_stage.groups_in_flight"),
+    "backend": ("--backend", "rl.reward_stage.backend"),
+    "workers": ("--workers", "rl.reward_stage.processes.workers"),
     **{
         f"{each.name}_column": (
             column_flag(each.name),

@@ -63,6 +63,25 @@ def test_the_defaults() -> None:
             "max_dropped_fraction": 0.1,
             "groups_in_flight": None,
             "backend": "in_process",
+            "processes": {
+                "workers": 4,
+                "group_timeout_s": 300.0,
+                "memory_limit_mib": None,
+                "start_timeout_s": 60.0,
+            },
+            "ray": {
+                "address": None,
+                "namespace": None,
+                "min_actors": 1,
+                "max_actors": None,
+                "num_cpus": 1.0,
+                "resources": {},
+                "runtime_env": None,
+                "group_timeout_s": 300.0,
+                "start_timeout_s": 120.0,
+                "redispatches": 2,
+                "idle_s": 60.0,
+            },
         },
         "validation": {"enabled": False, "reward": None, "n_generation": 1, "interval": None},
         "run": {"name": None, "directory": "runs"},
@@ -89,7 +108,21 @@ TAKEN: dict[str, list[tuple[str, Any]]] = {
     "rl.reward_stage.on_unavailable": [("fail", "fail"), ("drop_group", "drop_group")],
     "rl.reward_stage.max_dropped_fraction": [("0", 0.0), ("1", 1.0), ("0.25", 0.25), ("1e-3", 0.001)],
     "rl.reward_stage.groups_in_flight": [("1", 1)],
-    "rl.reward_stage.backend": [("in_process", "in_process")],
+    "rl.reward_stage.backend": [("in_process", "in_process"), ("processes", "processes"), ("ray", "ray")],
+    "rl.reward_stage.processes.workers": [("1", 1)],
+    "rl.reward_stage.processes.group_timeout_s": [("0.5", 0.5), ("30", 30.0)],
+    "rl.reward_stage.processes.memory_limit_mib": [("2048", 2048)],
+    "rl.reward_stage.processes.start_timeout_s": [("10", 10.0)],
+    "rl.reward_stage.ray.address": [("auto", "auto"), ("10.0.0.1:6379", "10.0.0.1:6379")],
+    "rl.reward_stage.ray.namespace": [("rewards", "rewards")],
+    "rl.reward_stage.ray.min_actors": [("1", 1)],
+    "rl.reward_stage.ray.max_actors": [("1000", 1000)],
+    "rl.reward_stage.ray.num_cpus": [("0", 0.0), ("0.25", 0.25), ("2", 2.0)],
+    "rl.reward_stage.ray.runtime_env": [("conf/env.yaml", "conf/env.yaml")],
+    "rl.reward_stage.ray.group_timeout_s": [("0.5", 0.5)],
+    "rl.reward_stage.ray.start_timeout_s": [("10", 10.0)],
+    "rl.reward_stage.ray.redispatches": [("0", 0), ("5", 5)],
+    "rl.reward_stage.ray.idle_s": [("600", 600.0)],
     "rl.validation.enabled": [("true", True)],
     "rl.validation.reward": [("gsm8k", ("gsm8k",)), ("[a, b]", ("a", "b"))],
     "rl.validation.n_generation": [("4", 4)],
@@ -133,7 +166,22 @@ REFUSED: dict[str, list[tuple[str, str]]] = {
         *(("'0.1'", "write 0.1 without quotes"), (".5", "write 0.5"), ("10%", "got '10%' (str)"), ("nan", "got 'nan'")),
     ],
     "rl.reward_stage.groups_in_flight": [("0", "at least 1")],
-    "rl.reward_stage.backend": [("ray", "expected one of in_process")],
+    "rl.reward_stage.backend": [("threads", "expected one of in_process")],
+    "rl.reward_stage.processes.workers": [("0", "at least 1"), ("2.0", "write 2")],
+    "rl.reward_stage.processes.group_timeout_s": [("0", "a number of seconds above 0"), ("1e999", "got inf")],
+    "rl.reward_stage.processes.memory_limit_mib": [("0", "at least 1"), ("1.5", "got 1.5")],
+    "rl.reward_stage.processes.start_timeout_s": [("-1", "above 0"), ("'5'", "write 5 without quotes")],
+    "rl.reward_stage.ray.address": [("''", "got an empty one")],
+    "rl.reward_stage.ray.namespace": [("8", "put it in quotes")],
+    "rl.reward_stage.ray.min_actors": [("0", "at least 1")],
+    "rl.reward_stage.ray.max_actors": [("0", "at least 1")],
+    "rl.reward_stage.ray.num_cpus": [("-1", "at least 0"), ("1e999", "got inf")],
+    "rl.reward_stage.ray.resources.gpu": [("0", "above 0"), ("true", "got True"), ("'1'", "write 1 without quotes")],
+    "rl.reward_stage.ray.runtime_env": [("~/env.yaml", "~ is not expanded")],
+    "rl.reward_stage.ray.group_timeout_s": [("0", "above 0")],
+    "rl.reward_stage.ray.start_timeout_s": [("0", "above 0")],
+    "rl.reward_stage.ray.redispatches": [("-1", "at least 0"), ("1.0", "write 1")],
+    "rl.reward_stage.ray.idle_s": [("0", "above 0")],
     "rl.reward_stage.weights.a": [("1e999", "got inf"), ("true", "got True"), ("'1'", "write 1 without quotes")],
     "rl.reward_stage.weights.final": [("1", "term name 'final' is reserved")],
     "rl.validation.enabled": [("yes", "write true"), ("0", "write false")],
@@ -173,9 +221,10 @@ def test_what_a_key_does_not_take(key: str, text: str, told: str) -> None:
 def test_every_key_is_tried() -> None:
     """No key without a value that it takes, and none without one that it does not; columns are texts like any."""
     keys = {dotted(key) for key in LEAVES if not key[-1].endswith("_column")}
-    # A folder is set by the catalog, and weights are tried term by term.
-    assert keys - set(TAKEN) == {"rl.reward_stage.weights", "rl.reward_catalog_folder"}
-    assert keys - set(REFUSED) == {"rl.reward_stage.weights", "rl.reward_catalog_folder"}
+    # A folder is set by the catalog; weights and resources are tried name by name.
+    others = {"rl.reward_stage.weights", "rl.reward_stage.ray.resources", "rl.reward_catalog_folder"}
+    assert keys - set(TAKEN) == others
+    assert keys - set(REFUSED) == others
 
 
 def test_a_config_is_frozen_and_strict() -> None:

@@ -147,6 +147,19 @@ on_unavailable = "fail"
 max_dropped_fraction = 0.1
 backend = "in_process"
 
+[rl.reward_stage.processes]
+workers = 4
+group_timeout_s = 300.0
+start_timeout_s = 60.0
+
+[rl.reward_stage.ray]
+min_actors = 1
+num_cpus = 1.0
+group_timeout_s = 300.0
+start_timeout_s = 120.0
+redispatches = 2
+idle_s = 60.0
+
 [rl.validation]
 enabled = true
 n_generation = 1

@@ -25,12 +25,14 @@ __all__ = [
     "PathText",
     "ProviderNames",
     "RunName",
+    "Seconds",
     "Seed",
     "Sha256",
     "Share",
     "Switch",
     "Text",
     "Weights",
+    "function_path",
     "one_of",
 ]
 
@@ -132,7 +134,8 @@ def _catalog_path(text: str) -> str:
     return text
 
 
-def _function_path(text: str) -> str:
+def function_path(text: str) -> str:
+    """The path of a function, once it has the form of one."""
     where, _, attribute = text.rpartition(":" if ":" in text else ".")
     if not all(part.isidentifier() for part in (*where.split("."), *attribute.split("."))):
         raise ValueError(f"expected package.module:function or package.module.function, got {text!r}")
@@ -185,10 +188,11 @@ Switch: TypeAlias = Annotated[bool, Expected("true or false", "switch")]
 Count: TypeAlias = Annotated[int, Field(ge=1), Expected("a whole number of at least 1", "whole", example="8")]
 Seed: TypeAlias = Annotated[int, Field(ge=0, lt=2**32), Expected("a whole number from 0 to 4294967295", "whole")]
 Share: TypeAlias = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False), Expected("a number from 0 to 1", "real")]
+Seconds: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False), Expected("a number of seconds above 0", "real")]
 Text: TypeAlias = Annotated[str, AfterValidator(_sound), Expected("a text", "text")]
 PathText: TypeAlias = Annotated[Text, AfterValidator(_path)]
 CatalogPath: TypeAlias = Annotated[PathText, AfterValidator(_catalog_path)]
-FunctionPath: TypeAlias = Annotated[Text, AfterValidator(_function_path)]
+FunctionPath: TypeAlias = Annotated[Text, AfterValidator(function_path)]
 RunName: TypeAlias = Annotated[
     Text, _matching(_FIRST, "letters, digits and any of _ . - after a first letter or digit: it names a folder")
 ]

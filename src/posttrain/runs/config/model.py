@@ -7,13 +7,16 @@ from dataclasses import fields
 from pathlib import Path
 from typing import Annotated, Final, Literal, TypeAlias, final
 
-from pydantic import BaseModel, ConfigDict, Field, ValidationInfo, field_validator
+from pydantic import Field, ValidationInfo, field_validator
 
 from posttrain.errors import RewardConfigError, listing
 from posttrain.rewards import GroupEvaluator, RewardCatalog, RewardWorker, load_catalog
 from posttrain.rewards.metrics.report import Namespace
 from posttrain.rewards.stage.stage import OnUnavailable
 from posttrain.rollouts.columns import RolloutColumns
+from posttrain.runs.config.backend import evaluator_of
+from posttrain.runs.config.execution import Backend, ProcessesConfig, RayConfig
+from posttrain.runs.config.grpo import GRPOConfigSection
 from posttrain.runs.config.kinds import (
     CatalogPath,
     Count,
@@ -29,32 +32,28 @@ from posttrain.runs.config.kinds import (
     Weights,
     one_of,
 )
+from posttrain.runs.config.policy import PolicyConfig
+from posttrain.runs.config.section import Section
+from posttrain.runs.config.sources import Source, source_of
+from posttrain.runs.config.validation import ValidationConfig
 from posttrain.runs.config.write import to_toml
 
 __all__ = ["DataConfig", "RLConfig", "RewardStageConfig", "RunConfig", "ValidationConfig", "names_file"]
 
-Source: TypeAlias = Literal["jsonl", "hf"]
 EstimatorName: TypeAlias = Literal["group_norm", "group_mean", "leave_one_out", "group_mean_batch_std"]
-Backend: TypeAlias = Literal["in_process"]
 
 _DEFAULT: Final = RolloutColumns()
 
 
-class _Section(BaseModel):
-    """Strict: nothing is converted, no key is made up, nothing changes afterwards."""
-
-    model_config = ConfigDict(strict=True, extra="forbid", frozen=True)
-
-
-@final
-class DataConfig(_Section):
+class DataConfig(Section):
     """``rl.data``: the rows of a run, and which column holds what."""
 
     path: PathText | None = None
-    """A file of rows, relative to the working directory, or the name of a data set on the Hugging Face hub."""
+    """A file of rows, relative to the working directory, the name of a data set on the Hugging Face hub, or a function
+    that makes the rows."""
     source: Annotated[Source | None, Field(validate_default=True), one_of(Source)] = None
-    """Who reads it: the local JSONL loader, or ``datasets``. Default: jsonl where the path ends in .jsonl or
-    .ndjson, also with .gz or .zst, hf otherwise."""
+    """Who reads it: the local JSONL loader, ``datasets``, or ``function``: ``package.module:function`` makes them.
+    Default: jsonl where the path ends in .jsonl or .ndjson, also with .gz or .zst, hf otherwise."""
     name: Text | None = None
     """Configuration of a Hugging Face data set. Default: the only one that it has."""
     revision: Text | None = None
@@ -91,13 +90,7 @@ class DataConfig(_Section):
     @field_validator("source")
     @classmethod
     def _by_path(cls, source: Source | None, info: ValidationInfo) -> Source | None:
-        path = info.data.get("path")
-        if source is not None or path is None:
-            return source
-        # Only here, where a path is given, does the config need the data floor.
-        from posttrain.data.sources import source_kind
-
-        return "jsonl" if source_kind(path) == "jsonl" else "hf"
+        return source_of(info.data.get("path"), source)
 
     @field_validator("response_column")
     @classmethod
@@ -109,6 +102,11 @@ class DataConfig(_Section):
     @field_validator("items_fn")
     @classmethod
     def _only_for_hf(cls, function: str | None, info: ValidationInfo) -> str | None:
+        if function is not None and info.data.get("source") == "function":
+            raise ValueError(
+                "only rows of a Hugging Face source are rewritten; let the function that makes the rows make them as "
+                "they should be, and leave this key out"
+            )
         if function is not None and info.data.get("source") == "jsonl":
             raise ValueError(
                 "only rows of a Hugging Face source are rewritten; a JSONL file is prepared offline: write the rows "
@@ -118,7 +116,7 @@ class DataConfig(_Section):
 
 
 @final
-class RewardStageConfig(_Section):
+class RewardStageConfig(Section):
     """``rl.reward_stage``: how terms become rewards and advantages, and what happens when a service is down."""
 
     weights: Weights = Field(default={}, validate_default=True)
@@ -132,35 +130,29 @@ class RewardStageConfig(_Section):
     groups_in_flight: Count | None = None
     """Upper bound on what the providers declare, at least 1. Default: what they declare."""
     backend: Annotated[Backend, one_of(Backend)] = "in_process"
-    """Where groups are evaluated."""
+    """Where groups are evaluated: in the caller's own process, in worker processes that can be killed, or on Ray."""
+    processes: ProcessesConfig = ProcessesConfig()
+    ray: RayConfig = RayConfig()
 
 
 @final
-class ValidationConfig(_Section):
-    """``rl.validation``: held-out validation, by providers of the same catalog. Keys may be set while it is off."""
-
-    enabled: Switch = False
-    """Whether a run validates."""
-    reward: ProviderNames | None = None
-    """Provider to validate with, or several. Default: those of ``rl.reward``."""
-    n_generation: Count = 1
-    """Completions per held-out prompt, at least 1: the group size of validation."""
-    interval: Count | None = None
-    """Training steps between two validations, at least 1. Default: one validation, at the end."""
-
-
-@final
-class RunConfig(_Section):
+class RunConfig(Section):
     """``rl.run``: where a run is recorded."""
 
     name: RunName | None = None
     """Name of the run's folder. Default: the command makes one."""
     directory: PathText = "runs"
     """Folder of all runs, relative to the working directory."""
+    tensorboard: Switch = False
+    """Whether a trainer writes its metrics as TensorBoard events too, into the run's folder."""
+    wandb_project: Text | None = None
+    """Project of Weights & Biases that a trainer writes its metrics to. Default: none."""
+    mlflow_experiment: Text | None = None
+    """Experiment of MLflow that a trainer writes its metrics to. Default: none."""
 
 
 @final
-class RLConfig(_Section):
+class RLConfig(Section):
     """The config of a run, checked: the keys under ``rl``. `posttrain.runs.load_config` makes one."""
 
     reward: ProviderNames
@@ -180,6 +172,8 @@ class RLConfig(_Section):
     data: DataConfig = DataConfig()
     reward_stage: RewardStageConfig = RewardStageConfig()
     validation: ValidationConfig = ValidationConfig()
+    policy: PolicyConfig = PolicyConfig()
+    grpo: GRPOConfigSection = GRPOConfigSection()
     run: RunConfig = RunConfig()
 
     def to_toml(self) -> str:
@@ -231,10 +225,10 @@ class RLConfig(_Section):
         Args:
             namespace: ``train``, or ``val``: there the providers are those of ``rl.validation.reward``, a group has
                 ``rl.validation.n_generation`` candidates, and weights of terms that only training has are left out.
-            evaluator: where groups are evaluated; None: in this process.
+            evaluator: where groups are evaluated; None: what ``rl.reward_stage.backend`` says.
 
         Raises:
-            RewardConfigError: the catalog, a name, a weight or a factory is at fault.
+            RewardConfigError: the catalog, a name, a weight or a factory is at fault, or the backend can't run them.
         """
         catalog, rewards, stage = self.catalog(), self.rewards(namespace), self.reward_stage
         weights = dict(stage.weights)
@@ -253,7 +247,7 @@ class RLConfig(_Section):
             on_unavailable=stage.on_unavailable,
             max_dropped_fraction=stage.max_dropped_fraction,
             groups_in_flight=stage.groups_in_flight,
-            evaluator=evaluator,
+            evaluator=evaluator_of(self) if evaluator is None else evaluator,
         )
 
 
