@@ -75,7 +75,7 @@ def test_one_screen(command: Command, mine: Path) -> None:
     assert len(identity) == 12
     verdicts = _verdicts(done.stdout)
     assert list(verdicts) == list(CHECKS)
-    assert {name for name, verdict in verdicts.items() if verdict == "skipped"} == {"data", "opens", "golden"}
+    assert {name for name, verdict in verdicts.items() if verdict == "skipped"} == {"data", "opens", "probe", "golden"}
     assert lines[-1].startswith("ready (")
     # Only the report goes to standard output.
     assert "chatter" not in done.stdout
@@ -109,7 +109,7 @@ def test_a_fault_of_the_set_up(command: Command, mine: Path) -> None:
     done = command("preflight", *RUN, "rl.reward_stage.weights.length=1")
     assert (done.returncode, _verdicts(done.stdout)["stage"]) == (2, "failed")
     assert "weights for unknown terms 'length'" in done.stdout
-    assert done.stdout.splitlines()[-1].startswith("not ready: 1 of 14 checks failed (")
+    assert done.stdout.splitlines()[-1].startswith("not ready: 1 of 17 checks failed (")
 
 
 def test_a_fault_of_the_data(command: Command, mine: Path, written: Written) -> None:

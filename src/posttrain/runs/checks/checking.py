@@ -15,6 +15,7 @@ from posttrain.runs.checks.credentials import Credentials
 from posttrain.runs.checks.golden import GoldenFn, load_golden
 from posttrain.runs.checks.here import Here, resolve_here, selected_names
 from posttrain.runs.checks.judging import danger, judge
+from posttrain.runs.checks.machine import check_machine, check_outside
 from posttrain.runs.checks.probing import probe_providers
 from posttrain.runs.checks.processes import Fresh, run_fresh
 from posttrain.runs.checks.report import Check, GoldenScore, PreflightReport, ProbedData, failed_by, passed, skipped
@@ -45,7 +46,8 @@ def preflight(
         recorded: fingerprints of an earlier run, of its `Provenance.sources`.
         rows: how many of the first rows of the data are held against what the providers need.
         deadline_s: seconds that a fresh process has.
-        probe: whether managed providers are opened and closed, and golden completions scored.
+        probe: whether managed providers are opened and closed, one real call made of each that offers it, and golden
+            completions scored.
         golden: function (prompt, reference) that gives completions, or its path; see `posttrain.runs.checks.golden`.
         golden_rows: how many of the first rows it is asked about.
 
@@ -58,6 +60,8 @@ def preflight(
     fresh = _fresh(config, deadline_s)
     here = resolve_here(config) if danger(fresh) is None else Here()
     checks = judge(here, fresh, recorded, Credentials(before, os.environ))
+    # Before anything is opened: what the machine lacks is told by the one who needs it.
+    told = check_machine(here), check_outside(here, config)
     check, data, observations = _probed(config, _needs(config, here, fresh), max(rows, golden_rows if golden else 0))
     called, scores = _called(config, here, golden, observations and observations[:golden_rows], probe=probe)
     report = PreflightReport(
@@ -66,7 +70,7 @@ def preflight(
         providers=tuple(here.selected),
         stages={namespace: identity.sha256 for namespace, identity in here.stages.items()},
         data=data,
-        checks=(*checks, check, *called),
+        checks=(*checks, *told, check, *called),
         golden=scores,
         seconds=perf_counter() - started,
     )
@@ -139,10 +143,10 @@ def _called(
     try:
         function = load_golden(golden) if isinstance(golden, str) else golden
     except RewardConfigError as error:
-        (opens, _), _ = probe_providers(here, config, None, None)
-        return [opens, failed_by("golden", [error])], ()
+        (opens, probed, _), _ = probe_providers(here, config, None, None)
+        return [opens, probed, failed_by("golden", [error])], ()
     return probe_providers(here, config, function, observations)
 
 
 def _not_called(why: str) -> list[Check]:
-    return [skipped("opens", why), skipped("golden", why)]
+    return [skipped("opens", why), skipped("probe", why), skipped("golden", why)]

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""`--probe`, the only checks that call a provider: managed ones are opened and closed, golden completions scored."""
+"""`--probe`, the only checks that call out: providers are opened and closed, tried once, golden completions scored."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from posttrain.errors import RewardError
 from posttrain.rewards import RewardCatalog
 from posttrain.rewards.contract.lifecycle import opened
-from posttrain.rewards.contract.provider import ManagedRewardProvider
+from posttrain.rewards.contract.provider import ManagedRewardProvider, ProbedRewardProvider
 from posttrain.rewards.stage.prepare import Selection
 from posttrain.runs.checks.contained import contained
 from posttrain.runs.checks.golden import GoldenFn, golden_groups, score_golden
@@ -23,7 +23,7 @@ __all__ = ["probe_providers"]
 def probe_providers(
     here: Here, config: RLConfig, golden: GoldenFn | None, observations: Sequence[Observation] | None
 ) -> tuple[list[Check], tuple[GoldenScore, ...]]:
-    """Open the providers, score what is golden, close them.
+    """Open the providers, try those that offer it, score what is golden, close them.
 
     Args:
         here: the providers; all of them are constructed.
@@ -32,16 +32,36 @@ def probe_providers(
         observations: the rows; None: there are none to be had.
     """
     managed = [name for name, it in here.prepared.items() if isinstance(it.provider, ManagedRewardProvider)]
-    why = "no golden completions are given" if golden is None else "the providers did not open"
-    check = skipped("golden", why)
+    closed = "the providers did not open"
+    check = skipped("golden", "no golden completions are given" if golden is None else closed)
+    probed = skipped("probe", closed)
     scores: tuple[GoldenScore, ...] = ()
     try:
         with contained("a provider"), opened({name: each.provider for name, each in here.prepared.items()}):
+            probed = _tried(here)
             if golden is not None and here.catalog is not None:
                 check, scores = _scored(here, here.catalog, config, golden, observations)
     except RewardError as error:
-        return [failed_by("opens", [error]), check], scores
-    return [passed("opens", ", ".join(managed) if managed else "no provider is managed"), check], scores
+        return [failed_by("opens", [error]), probed, check], scores
+    return [passed("opens", ", ".join(managed) if managed else "no provider is managed"), probed, check], scores
+
+
+def _tried(here: Here) -> Check:
+    """One real call of each provider that offers it."""
+    lines, errors = list[str](), list[RewardError]()
+    for name, prepared in here.prepared.items():
+        if isinstance(prepared.provider, ProbedRewardProvider):
+            try:
+                with contained("its probe", provider=name):
+                    said = prepared.provider.probe()
+            except RewardError as error:
+                errors.append(error)
+            else:
+                # An entry point of several, as a route is one, may have nothing to try.
+                lines += [f"{name}: {line}" for line in str(said).splitlines()]
+    if errors:
+        return failed_by("probe", errors)
+    return passed("probe", *lines) if lines else skipped("probe", "no provider offers one")
 
 
 def _scored(

@@ -42,8 +42,11 @@ CheckName: TypeAlias = Literal[
     "light",
     "no secret",
     "source",
+    "machine",
+    "outside calls",
     "data",
     "opens",
+    "probe",
     "golden",
 ]
 Verdict: TypeAlias = Literal["ok", "warning", "failed", "skipped"]
@@ -61,8 +64,11 @@ CHECKS: Final[dict[CheckName, str]] = {
     "light": "construction is quick and pulls in no heavy package; a warning",
     "no secret": "no identity holds a resolved secret",
     "source": "no source changed while its revision did not; a warning",
+    "machine": "this machine has what the providers say that they need: programs, variables, folders, space",
+    "outside calls": "how many calls are in flight at services at once; what their providers warn of is a warning",
     "data": "the first rows of the data have what the selected providers need",
     "opens": "managed providers open and close",
+    "probe": "providers that offer one real call for the sake of trying got an answer",
     "golden": "every golden completion is scored",
 }
 """Every check, in the order in which they are reported, and what it shows."""
