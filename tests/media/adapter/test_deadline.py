@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""One absolute deadline covers the decode and the service; what comes late is refused, what is too large is not sent."""
+"""One absolute deadline covers decode and service; what comes late is refused, what is too large is not sent."""
 
 from __future__ import annotations
 

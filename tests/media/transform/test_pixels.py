@@ -16,6 +16,7 @@ from posttrain.errors import RewardContractError
 from posttrain.media.sample import MediaType
 from posttrain.media.transform import check_decoded, npy_header, pixels, sample_shape, write_pixels
 from posttrain.media.transform.device import DeviceBench
+from posttrain.media.transform.host import HostBench
 
 DTYPES = [torch.float32, torch.bfloat16, torch.float16, torch.float64]
 
@@ -203,8 +204,9 @@ def test_the_work_on_a_device_gives_the_same_bytes(
     bench = DeviceBench(block, interleaved=media_type == "image", device=tensor.device)
     written = b""
     for part in pixels._blocks(tensor, media_type, block):
-        least, most = bench.take(part)
-        assert (least, most) == (part.min().item(), part.max().item())
+        bench.take(part)
+        assert not bench.is_plain(exactly=False)
+        assert bench.extremes() == (part.min().item(), part.max().item())
         written += bytes(bench.transformed(clamp=True))
     assert written == _plain(tensor, media_type).tobytes()
 
@@ -214,5 +216,35 @@ def test_a_nan_is_seen_on_a_device(at: int) -> None:
     """Wherever it stands in a block, both extremes are NaN there."""
     block = torch.zeros(15)
     block[at] = float("nan")
-    least, most = DeviceBench(15, interleaved=False, device=block.device).take(block)
+    bench = DeviceBench(15, interleaved=False, device=block.device)
+    bench.take(block)
+    least, most = bench.extremes()
     assert (least != least, most != most) == (True, True)  # noqa: PLR0124  # what a NaN does
+
+
+@pytest.mark.parametrize(
+    ("value", "exactly", "plain"),
+    [
+        (0.0, True, True),
+        (-1.0, True, True),
+        (1 - 2**-23, True, True),
+        (1 - 2**-24, True, False),  # its sum with 1 is rounded to 2 as well
+        (1.0, False, True),
+        (1.0, True, False),  # not sure: the extremes decide
+        (1 + 2**-23, True, False),
+        (1 + 2**-22, False, False),
+        (-1 - 2**-23, False, False),
+        (-1.5, False, False),
+        (float("nan"), False, False),
+        (-float("nan"), False, False),
+        (float("inf"), False, False),
+        (-float("inf"), False, False),
+    ],
+)
+def test_one_look_is_enough_only_where_it_is_sure(value: float, *, exactly: bool, plain: bool) -> None:
+    """The one pass passes no pixel that is out of range; what it does not pass is looked at again."""
+    block = torch.zeros(15)
+    block[7] = value
+    bench = HostBench(15, interleaved=False)
+    bench.take(block)
+    assert bench.is_plain(exactly=exactly) is plain
