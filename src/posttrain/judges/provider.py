@@ -4,7 +4,6 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import replace
 from typing import final
 
 from posttrain.judges.config import JudgeConfig
@@ -78,16 +77,7 @@ class JudgeProvider:
     def probe(self) -> str:
         """Ask one real question, past any recorded answer: one line saying what came back."""
         call = self._method.plan(probe_request(self._method), 1).calls[0]
-        endpoint = JudgeEndpoint(replace(self._config, cache=None), self._content)
-        endpoint.open()
-        try:
-            (answer,) = endpoint.ask([call])
-        finally:
-            endpoint.close()
-        return (
-            f"{self._config.model} at {self._config.url} answered {answer.value} in {answer.seconds:.2f} s, "
-            f"{answer.calls} calls, {answer.prompt_tokens} + {answer.completion_tokens} tokens"
-        )
+        return self._endpoint.probe(call)
 
     def calls_at_once(self) -> Mapping[str, int]:
         """Base URL to the calls that one process has in flight at most."""

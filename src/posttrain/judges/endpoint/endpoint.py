@@ -157,23 +157,27 @@ class JudgeEndpoint:
         if faults := machine_faults(self.config):
             raise RewardConfigError(f"this machine lacks what the judge needs:\n{listing(faults)}")
 
-    def probe(self) -> str:
+    def probe(self, call: JudgeCall[Any] | None = None) -> str:
         """One real call, past the cache; returns one line saying what came back. The endpoint is open.
+
+        Args:
+            call: what to ask; None: a short question of its own.
 
         Raises:
             RewardError: as `ask` does.
         """
-        call = JudgeCall(
+        asked = call or JudgeCall(
             messages=(_PROBE_MESSAGE,), parse=str.strip, key="the probe", schema=_PROBE_SCHEMA, schema_name="probe"
         )
         with self._used() as opened:
-            (answer,) = self._asked(opened, [self._question(call)])
-        text = answer.value if len(answer.value) <= _SHOWN else f"{answer.value[: _SHOWN - 3]}..."
+            (answer,) = self._asked(opened, [self._question(asked)])
+        text = repr(answer.value)
+        text = text if len(text) <= _SHOWN else f"{text[: _SHOWN - 3]}..."
         tokens = "tokens not told"
         if answer.prompt_tokens is not None and answer.completion_tokens is not None:
             tokens = f"{answer.prompt_tokens} + {answer.completion_tokens} tokens"
         tries = "" if answer.calls == 1 else f", at attempt {answer.calls}"
-        return f"{self.config.model} at {self.config.url} answered {text!r} in {answer.seconds:.2f} s ({tokens}{tries})"
+        return f"{self.config.model} at {self.config.url} answered {text} in {answer.seconds:.2f} s ({tokens}{tries})"
 
     def calls_at_once(self) -> Mapping[str, int]:
         """What `RemoteRewardProvider.calls_at_once` returns for a judge: URL and model to the calls of one process."""
