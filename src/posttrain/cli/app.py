@@ -19,6 +19,7 @@ from posttrain.cli.providers import ProvidersOptions, providers
 from posttrain.cli.report import ReportOptions, report
 from posttrain.cli.score import score
 from posttrain.cli.score_options import ScoreOptions
+from posttrain.cli.serve import ServeOptions, serve
 from posttrain.cli.validate import ValidateOptions, validate
 
 __all__ = ["app", "main"]
@@ -38,6 +39,7 @@ app.command(name="score")(command_of(ScoreOptions, score))
 app.command(name="config")(command_of(ConfigOptions, config))
 app.command(name="preflight")(command_of(PreflightOptions, preflight))
 app.command(name="validate")(command_of(ValidateOptions, validate))
+app.command(name="serve")(command_of(ServeOptions, serve))
 app.command(name="report")(command_of(ReportOptions, report))
 app.command(name="compare")(command_of(CompareOptions, compare))
 app.command(name="providers")(command_of(ProvidersOptions, providers))
