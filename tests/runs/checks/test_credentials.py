@@ -161,3 +161,11 @@ def test_a_long_text_is_quick() -> None:
     text = "sk-" * 40_000 + "Bearer " * 10_000 + "eyJ" * 10_000 + "://" * 10_000
     assert token_in(text) is None
     mask_tokens(text)
+
+
+def test_secrets_that_begin_alike() -> None:
+    """Of two values with the same first half each is masked whole, under its own name, also where it was cut."""
+    credentials = Credentials({"A_TOKEN": "judge-secret-aaaaaaaa", "B_TOKEN": "judge-secret-bbb-123"})
+    assert credentials.masked("<judge-secret-bbb-123>") == "<[value of B_TOKEN]>"
+    assert credentials.masked("<judge-secret-bbb>") == "<[value of B_TOKEN]>"
+    assert credentials.masked("<judge-secret-aaaa>") == "<[value of A_TOKEN]>"

@@ -85,8 +85,10 @@ class Credentials:
 
         What comes out can be encoded: a lone surrogate is spelled out.
         """
+        # Whole ones first: two that begin alike would each take the other's first half for its own.
         for secret, name in self._owners.items():
-            text = _masked(text, secret, f"[value of {name}]")
+            text = _without(text, secret, f"[value of {name}]")
+        text = _without_halves(text, self._owners)
         return encodable(mask_tokens(text))
 
     def masked_json(self, value: Any) -> Any:
@@ -145,16 +147,32 @@ def _as_word(secret: str) -> re.Pattern[str]:
     return re.compile(rf"(?<!\w){re.escape(secret)}(?!\w)")
 
 
-def _masked(text: str, secret: str, mask: str) -> str:
-    """`text` without `secret`, and without a first half of it that an error may have cut it down to."""
+def _without(text: str, secret: str, mask: str) -> str:
+    """`text` without `secret`."""
     if len(secret) < _ANYWHERE:
         return _as_word(secret).sub(lambda _: mask, text) if secret in text else text
-    head = secret if len(secret) < 2 * _ANYWHERE else secret[: max(_ANYWHERE, len(secret) // 2)]
+    return text.replace(secret, mask)
+
+
+def _without_halves(text: str, owners: Mapping[str, str]) -> str:
+    """`text` without the first half, or more, of a secret that an error may have cut it down to."""
+    found = [match for secret in owners if len(secret) >= _ANYWHERE for match in _beginnings(text, secret)]
     parts, at = [], 0
-    while (found := text.find(head, at)) >= 0:
-        end = found + len(head)
-        while end - found < len(secret) and end < len(text) and text[end] == secret[end - found]:
+    # Of several that begin at one place the longest counts.
+    for start, end, secret in sorted(found, key=lambda match: (match[0], -match[1])):
+        if start >= at:
+            parts += [text[at:start], f"[value of {owners[secret]}]"]
+            at = end
+    return "".join([*parts, text[at:]])
+
+
+def _beginnings(text: str, secret: str) -> Iterator[tuple[int, int, str]]:
+    """Where at least the first half of a secret stands, how far it reaches, and the secret."""
+    head = secret if len(secret) < 2 * _ANYWHERE else secret[: max(_ANYWHERE, len(secret) // 2)]
+    start = text.find(head)
+    while start >= 0:
+        end = start + len(head)
+        while end - start < len(secret) and end < len(text) and text[end] == secret[end - start]:
             end += 1
-        parts += [text[at:found], mask]
-        at = end
-    return "".join(parts) + text[at:] if parts else text
+        yield start, end, secret
+        start = text.find(head, start + 1)
