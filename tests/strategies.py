@@ -278,12 +278,14 @@ def reports(draw: st.DrawFn) -> RewardReport:
         slowest_seconds=st.sampled_from([0.0, 0.5, 2.0]),
         slowest_group=st.sampled_from([None, "g0", "g1", "g2"]),
     )
+    candidates = draw(counts)
     return RewardReport(
         namespace="train",
         group_count=draw(counts),
         zero_spread_count=draw(counts),
         dropped=draw(st.dictionaries(st.sampled_from(["judge: TimeoutError", "rules: X"]), st.integers(1, 9))),
-        candidate_count=draw(counts),
+        candidate_count=candidates,
+        latent_count=draw(st.integers(0, candidates)),
         truncated_count=draw(counts),
         unknown_finish_count=draw(counts),
         final=Moments.of(draw(st.lists(wide_floats, max_size=6))),
