@@ -302,3 +302,23 @@ def test_the_help_names_every_flag(command: Command) -> None:
     assert max(map(len, done.stdout.splitlines())) <= 80
     for name in ("--config", "--rollouts", "--group-by", "--out", "--run", "--step", "--resume", "--restart"):
         assert f"  {name} " in done.stdout
+
+
+def test_preflight_comes_first(command: Command, four: Path, written: Callable[..., Path], tmp_path: Path) -> None:
+    """A catalog whose factory goes to the network ends as a config error, and nothing is kept."""
+    written(
+        "net.py",
+        "import socket\n"
+        "from functools import partial\n"
+        "from posttrain.rewards import RewardProviderSpec, map_candidates\n"
+        "def make():\n"
+        "    socket.socket().close()\n"
+        "    return map_candidates(lambda candidate, context: None)\n"
+        "def catalog():\n"
+        "    return {'net': RewardProviderSpec(factory=make, revision='1', terms=('t',))}\n",
+    )
+    config = ("rl.reward=net", "rl.reward_catalog=net.py:catalog", "rl.group_size=2", "rl.validation.n_generation=2")
+    done = command("validate", *config, "--rollouts", four, "--out", "v")
+    assert (done.returncode, done.stdout) == (2, "")
+    assert "no socket" in done.stderr
+    assert not (tmp_path / "v").exists()

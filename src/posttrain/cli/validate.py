@@ -74,6 +74,7 @@ def validate(options: ValidateOptions) -> None:
     started = perf_counter()
     run = None if options.run is None else RecordedRun(options.run)
     config = load_config(options.config or (run and run.path / CONFIG_FILE), options.overrides or ())
+    _check(config)
     with HeldOutValidation(config) as validation:
         if run is not None:
             # What the run is recorded with is what its validations are held to.
@@ -83,6 +84,18 @@ def validate(options: ValidateOptions) -> None:
             result = pending.complete(watch)
         told = [] if run is None else [_added_to_run(run, pending, result)]
     _tell(result, config, [*told, f"done in {perf_counter() - started:.1f} s, written to {pending.folder}"])
+
+
+def _check(config: RLConfig) -> None:
+    """Preflight, the first thing that a run does; what it warns of is told."""
+    from posttrain.runs.checks import preflight
+
+    report = preflight(config)
+    report.raise_if_failed()
+    console = plain_console()
+    for check in report.checks:
+        for line in check.lines if check.verdict == "warning" else ():
+            console.print(f"warning: {check.name}: {line}", soft_wrap=True)
 
 
 def _check_modes(options: ValidateOptions) -> None:
