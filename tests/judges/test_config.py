@@ -139,6 +139,9 @@ def test_an_extra_field_may_not_be_a_secret(name: str) -> None:
     with pytest.raises(RewardConfigError, match="looks like a secret") as caught:
         _config(extra_body={name: "hunter2hunter2"})
     assert "hunter2" not in str(caught.value)
+    with pytest.raises(RewardConfigError, match="looks like a secret") as caught:
+        _config(extra_body={"upstream": [{"headers": {f"x-{name}": "hunter2hunter2"}}]})
+    assert "hunter2" not in str(caught.value)
 
 
 def test_the_extra_body_is_frozen() -> None:
@@ -182,6 +185,8 @@ def test_a_key_in_the_place_of_its_name_is_refused_and_not_shown(key: str) -> No
         ("http:///v1", "expected http:// or https:// and a host"),
         ("http://host:99999/v1", "can't be read"),
         ("http://ho st/v1", "without spaces"),
+        ("http://host/v1?", "leave out all from '\\?'"),
+        ("http://host/v1#", "leave out all from '\\?'"),
         ("http://host/v1/chat/completions", "leave out /chat/completions"),
         (8000, "expected a text"),
     ],

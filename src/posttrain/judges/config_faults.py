@@ -25,7 +25,16 @@ _OWN_FIELDS: Final = frozenset(
     {"model", "messages", "temperature", "top_p", "max_tokens", "seed", "response_format"}
     | {"stream", "stream_options", "n"}
 )
-_SECRET_FIELDS: Final = frozenset({"apikey", "authorization", "password", "secret", "accesstoken", "bearer"})
+_SECRET_FIELDS: Final = (
+    "apikey",
+    "authorization",
+    "password",
+    "secret",
+    "accesstoken",
+    "authtoken",
+    "apitoken",
+    "bearer",
+)
 
 # Field to the least value, whether that value itself is allowed, and the largest.
 _FLOATS: Final = {
@@ -95,7 +104,7 @@ def _url_faults(url: object) -> Iterator[str]:
     if "@" in parts.netloc:
         yield "base_url: it holds a user name or password, not shown: name the credential's variable in `credential`"
         return
-    if parts.query or parts.fragment:
+    if "?" in url or "#" in url:
         yield "base_url: it has a query or a fragment, not shown: leave out all from '?' or '#' on"
         return
     if parts.scheme not in {"http", "https"} or not parts.hostname or port == 0:
@@ -148,5 +157,18 @@ def _body_faults(config: JudgeConfig) -> Iterator[str]:
     for name in body:
         if name in _OWN_FIELDS:
             yield f"extra_body: {name!r} is set by the judge itself; use the field of JudgeConfig where there is one"
-        elif name.lower().replace("_", "").replace("-", "") in _SECRET_FIELDS:
+    for name in _names(body):
+        plain = name.lower().replace("_", "").replace("-", "")
+        if plain.endswith(_SECRET_FIELDS):
             yield f"extra_body: {name!r} looks like a secret, which may not stand here: use `credential`"
+
+
+def _names(value: object) -> Iterator[str]:
+    """Every key of a JSON value, as deep as it goes."""
+    if isinstance(value, Mapping):
+        for name, item in value.items():
+            yield name
+            yield from _names(item)
+    elif isinstance(value, (list, tuple)):
+        for item in value:
+            yield from _names(item)

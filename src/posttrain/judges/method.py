@@ -78,8 +78,8 @@ class JudgeMethod(Protocol):
 
 
 def message(role: str, content: str) -> FrozenJson:
-    """One message of a question."""
-    return freeze({"role": role, "content": content})
+    """One message of a question, which nobody changes."""
+    return {"role": role, "content": content}
 
 
 def object_schema(properties: Mapping[str, Json]) -> FrozenJson:

@@ -70,7 +70,8 @@ class JudgeProvider:
         """No network; keeps nothing.
 
         Raises:
-            RewardConfigError: naming everything that this machine lacks: the key's variable, aiohttp, a usable cache.
+            RewardConfigError: naming everything that this machine lacks: the key's variable, aiohttp, a usable
+                proxy or cache.
         """
         self._endpoint.check_machine()
 

@@ -31,7 +31,7 @@ def scale_faults(scale: object, *, whole: bool) -> list[str]:
 def scale_words(scale: tuple[float, float], *, whole: bool) -> str:
     """The scale as a judge reads it."""
     kind = "a whole number" if whole else "a number"
-    return f"{kind} from {scale[0]:g} to {scale[1]:g}"
+    return f"{kind} from {scale[0]:.15g} to {scale[1]:.15g}"
 
 
 def number_schema(scale: tuple[float, float], *, whole: bool) -> Json:

@@ -9,6 +9,7 @@ import sqlite3
 import stat
 import subprocess
 import sys
+import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -131,6 +132,32 @@ def test_processes_at_once(path: Path) -> None:
     cache.open()
     assert len(cache) == 150
     cache.close()
+
+
+def test_a_file_that_several_begin_at_the_same_moment(tmp_path: Path) -> None:
+    """SQLite refuses all but one of those that turn to write-ahead mode at once; none of them is told."""
+    together = threading.Barrier(4)
+
+    def begin(number: int) -> int:
+        cache = AnswerCache(tmp_path / f"{number // 4}.sqlite")
+        together.wait(timeout=60)
+        cache.open()
+        cache.record([_row(number)])
+        size = len(cache)
+        cache.close()
+        return size
+
+    with ThreadPoolExecutor(4) as pool:
+        assert max(pool.map(begin, range(200))) == 4
+
+
+def test_a_transaction_that_an_interrupt_left_open(cache: AnswerCache) -> None:
+    """It is undone, and the cache goes on."""
+    connection = cache._use()
+    connection.execute("BEGIN IMMEDIATE")
+    cache.record([_row(1)])
+    assert not connection.in_transaction
+    assert len(cache) == 1
 
 
 @pytest.mark.parametrize(

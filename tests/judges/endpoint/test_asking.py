@@ -7,6 +7,7 @@ import json
 import re
 from collections.abc import Callable
 from typing import Any, TypeAlias
+from urllib.parse import quote
 
 import pytest
 
@@ -112,6 +113,32 @@ def test_the_key_goes_along_and_nowhere_else(
     assert str(unusable.value).count("[credential]") == 2
 
 
+@pytest.mark.parametrize("key", ["ab/cd+ef'gh\\i\"jkl", "short-key", "abcdefgh12345678", "sk-0123456789/abcdefghij+=="])
+@pytest.mark.parametrize("at", [0, 150, 180, 185])
+def test_an_echo_that_is_escaped_or_cut_shows_no_key(
+    server: FakeJudgeServer, opened: Opened, calls: Calls, monkeypatch: pytest.MonkeyPatch, key: str, at: int
+) -> None:
+    """No four characters of the key in a row are in the error, in whatever notation, wherever the text is cut."""
+    monkeypatch.setenv("MY_KEY", key)
+    notations = (key, json.dumps(key), json.dumps(key).replace("/", "\\/"), repr(key), quote(key, safe=""))
+    endpoint = opened(credential="MY_KEY")
+    for spelled in notations:
+        server.script(JudgeReply(status=401, body=f"{'.' * at}{spelled}{'.' * 300}".encode()))
+        with pytest.raises(RewardConfigError, match="401") as caught:
+            endpoint.ask(calls())
+        said = caught.value.message.partition("\n")[0].replace("\\", "").partition(" with 401 ")[2]
+        assert not any(key[start : start + 4] in said for start in range(len(key) - 3))
+
+
+def test_absurd_counts_of_tokens_are_not_told(server: FakeJudgeServer, opened: Opened, calls: Calls) -> None:
+    """Neither a bool nor a negative nor a number that no file holds is a count."""
+    for count in (True, -1, 10**30, 1.5, "7"):
+        body = {"choices": [{"message": {"content": GOOD}}], "usage": {"prompt_tokens": count, "completion_tokens": 3}}
+        server.script(JudgeReply(body=json.dumps(body).encode()))
+        (answer,) = opened(tokens_per_minute=10_000).ask(calls())
+        assert (answer.value, answer.prompt_tokens, answer.completion_tokens) == (0.5, None, 3)
+
+
 def test_without_a_credential_no_key_is_sent(server: FakeJudgeServer, opened: Opened, calls: Calls) -> None:
     """A server of one's own gets no Authorization header."""
     opened().ask(calls())
@@ -131,6 +158,8 @@ def test_without_a_credential_no_key_is_sent(server: FakeJudgeServer, opened: Op
         (JudgeReply(content="  \n"), "empty"),
         (JudgeReply(content=None), "empty"),
         (JudgeReply(content=GOOD, finish_reason="content_filter"), "filtered"),
+        (JudgeReply(content=GOOD, finish_reason="abort"), "truncated"),
+        (JudgeReply(content=GOOD, finish_reason="error"), "truncated"),
         (JudgeReply(content={"score": 1}), "malformed"),
         (JudgeReply(body=b"<html>bad gateway</html>"), "malformed"),
         (JudgeReply(body=b""), "malformed"),

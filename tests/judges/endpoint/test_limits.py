@@ -78,6 +78,18 @@ def test_a_judge_that_closes_takes_its_limit_along(server: FakeJudgeServer, open
     assert server.peak_in_flight == 4
 
 
+def test_those_who_wait_for_a_judge_that_closes_go_on_at_once(
+    server: FakeJudgeServer, opened: Opened, calls: Calls
+) -> None:
+    """With a call a minute four calls would take three minutes; they are let go as soon as that limit is gone."""
+    wide, narrow = opened(), opened(requests_per_minute=1)
+    with ThreadPoolExecutor(1) as pool:
+        asked = pool.submit(wide.ask, calls(4))
+        server.wait_for(1)
+        narrow.close()
+        assert len(asked.result(timeout=45)) == 4
+
+
 def test_a_call_that_waits_to_retry_holds_no_place(server: FakeJudgeServer, opened: Opened, calls: Calls) -> None:
     """With one call in flight at most, nine are answered while the first waits for its Retry-After."""
     server.script(JudgeReply.error(429, retry_after="1"))

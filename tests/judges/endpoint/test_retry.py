@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import time
 from collections.abc import Callable
 from typing import Any, TypeAlias
 
@@ -29,6 +30,8 @@ NOON = 784_893_600.0  # Tue, 15 Nov 1994 10:00:00 GMT
         ("-3", 0.0),
         ("Tue, 15 Nov 1994 10:00:30 GMT", 30.0),
         ("Tue, 15 Nov 1994 09:00:00 GMT", 0.0),
+        ("Tuesday, 15-Nov-94 10:00:30 GMT", 30.0),
+        ("Tue Nov 15 10:00:30 1994", 30.0),
         ("soon", None),
         ("", None),
         ("nan", None),
@@ -37,8 +40,18 @@ NOON = 784_893_600.0  # Tue, 15 Nov 1994 10:00:00 GMT
         (None, None),
     ],
 )
-def test_retry_after(header: str | None, seconds: float | None) -> None:
-    """Seconds or an HTTP date, never below zero; what can't be read asks for nothing."""
+@pytest.mark.parametrize("zone", ["UTC", "America/New_York"])
+def test_retry_after(
+    header: str | None,
+    seconds: float | None,
+    zone: str,
+    monkeypatch: pytest.MonkeyPatch,
+    request: pytest.FixtureRequest,
+) -> None:
+    """Seconds or an HTTP date in any of its three forms, never below zero; what can't be read asks for nothing."""
+    request.addfinalizer(time.tzset)
+    monkeypatch.setenv("TZ", zone)
+    time.tzset()
     assert retry_after(header, now=lambda: NOON) == seconds
 
 

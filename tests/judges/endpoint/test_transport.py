@@ -4,18 +4,22 @@
 from __future__ import annotations
 
 import socket
+import threading
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
+from http.server import BaseHTTPRequestHandler, HTTPServer
 from typing import TypeAlias
 
 import pytest
 
-from posttrain.errors import RewardUnavailableError
+from posttrain.errors import RewardConfigError, RewardUnavailableError
+from posttrain.judges.config import JudgeConfig
 from posttrain.judges.endpoint import JudgeCall, JudgeEndpoint
 from posttrain.testing import FakeJudgeServer, JudgeReply
 
 Opened: TypeAlias = Callable[..., JudgeEndpoint]
 Calls: TypeAlias = Callable[..., list[JudgeCall[float]]]
+Configured: TypeAlias = Callable[..., JudgeConfig]
 
 
 @pytest.mark.parametrize("drop", ["before headers", "after headers", "mid body"])
@@ -110,3 +114,70 @@ def test_a_proxy_is_used_only_when_asked(
     monkeypatch.setenv("no_proxy", "127.0.0.1")
     opened(proxy_from_environment=True).ask(calls())
     assert server.requests[2].path == "/v1/chat/completions"
+
+
+@pytest.fixture
+def refusing(monkeypatch: pytest.MonkeyPatch) -> Iterator[list[int]]:
+    """A proxy of the environment, with a password, that answers with these statuses; the last over and over."""
+    statuses: list[int] = []
+
+    class Proxy(BaseHTTPRequestHandler):
+        def do_CONNECT(self) -> None:
+            self.send_response(statuses.pop(0) if len(statuses) > 1 else statuses[0])
+            self.send_header("Content-Length", "0")
+            self.end_headers()
+
+        def do_POST(self) -> None:
+            self.do_CONNECT()
+
+        def log_message(self, *_: object) -> None:
+            pass
+
+    with HTTPServer(("127.0.0.1", 0), Proxy) as proxy:
+        thread = threading.Thread(target=proxy.serve_forever)
+        thread.start()
+        for name in ("http_proxy", "https_proxy"):
+            monkeypatch.setenv(name, f"http://me:hunter2@127.0.0.1:{proxy.server_port}")
+        monkeypatch.setenv("no_proxy", "")
+        yield statuses
+        proxy.shutdown()
+        thread.join()
+
+
+@pytest.mark.parametrize(("scheme", "status"), [("https", 407), ("https", 403), ("http", 407)])
+def test_a_proxy_that_refuses_is_for_a_person_to_mend(
+    opened: Opened, calls: Calls, refusing: list[int], scheme: str, status: int
+) -> None:
+    """It is not asked again, and its password is in no error and no cause."""
+    refusing += [status, 500]
+    endpoint = opened(base_url=f"{scheme}://judge.invalid/v1", proxy_from_environment=True)
+    with pytest.raises(RewardConfigError, match=str(status)) as caught:
+        endpoint.ask(calls())
+    assert "hunter2" not in f"{caught.value} {caught.value.__cause__} {caught.value.cause_text}"
+
+
+def test_a_proxy_that_fails_is_asked_again(opened: Opened, calls: Calls, refusing: list[int]) -> None:
+    """A 502 of the proxy may pass; its password is in no reason."""
+    refusing += [502]
+    endpoint = opened(base_url="https://judge.invalid/v1", proxy_from_environment=True, max_retries=1)
+    with pytest.raises(RewardUnavailableError, match=r"(?s)1: ClientHttpProxyError: 502.*2: ClientHttpProxy") as caught:
+        endpoint.ask(calls())
+    assert "hunter2" not in str(caught.value)
+
+
+@pytest.mark.parametrize(
+    "proxy", ["socks5://me:hunter2@h:1", "http://me:hunter2@h:99999", "me:hunter2@h:3128", "http://"]
+)
+def test_a_proxy_that_can_not_be_one(configured: Configured, monkeypatch: pytest.MonkeyPatch, proxy: str) -> None:
+    """Opening refuses it, names the variable and does not show its value; unless it is to be used nothing is said."""
+    monkeypatch.setenv("http_proxy", proxy)
+    monkeypatch.setenv("no_proxy", "")
+    endpoint = JudgeEndpoint(configured(proxy_from_environment=True), "content")
+    with pytest.raises(RewardConfigError, match="environment's http_proxy, not shown, can't be used") as caught:
+        endpoint.open()
+    assert "hunter2" not in str(caught.value)
+    with pytest.raises(RewardConfigError, match=r"machine lacks.*\n.*http_proxy, not shown"):
+        endpoint.check_machine()
+    other = JudgeEndpoint(configured(), "content")
+    other.open()
+    other.close()

@@ -10,6 +10,7 @@ import threading
 from collections.abc import Collection, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from pathlib import Path
+from time import monotonic, sleep
 from typing import Final, NamedTuple, Self, final
 
 import msgspec
@@ -23,6 +24,7 @@ _VERSION: Final = 1
 _APPLICATION: Final = 0x504A4143
 """What SQLite's header calls this kind of file: PJAC."""
 _BUSY_S: Final = 30.0
+_LOOK_AGAIN_S: Final = 0.01
 _PER_QUERY: Final = 500
 
 _TABLE: Final = """
@@ -128,7 +130,7 @@ class AnswerCache:
                 connection.close()
 
     def _prepare(self, connection: sqlite3.Connection) -> None:
-        connection.execute("PRAGMA journal_mode = WAL")
+        _begin_log(connection)
         connection.execute("PRAGMA synchronous = NORMAL")
         with _transaction(connection):
             kind, version = (
@@ -211,13 +213,30 @@ class AnswerCache:
             ) from error
 
 
+def _begin_log(connection: sqlite3.Connection) -> None:
+    """Turn to write-ahead mode. Of two that do so at once SQLite refuses one without a wait."""
+    end = monotonic() + _BUSY_S
+    while True:
+        try:
+            connection.execute("PRAGMA journal_mode = WAL")
+        except sqlite3.OperationalError as error:
+            if error.sqlite_errorcode & 0xFF != sqlite3.SQLITE_BUSY or monotonic() >= end:
+                raise
+            sleep(_LOOK_AGAIN_S)
+        else:
+            return
+
+
 @contextmanager
 def _transaction(connection: sqlite3.Connection) -> Iterator[sqlite3.Connection]:
     """All or nothing. The lock is taken at once: one that was read first could not be had later."""
+    if connection.in_transaction:  # an interrupt left it so
+        connection.execute("ROLLBACK")
     connection.execute("BEGIN IMMEDIATE")
     try:
         yield connection
+        connection.execute("COMMIT")
     except BaseException:
-        connection.execute("ROLLBACK")
+        if connection.in_transaction:  # SQLite ends it by itself where the disk is full
+            connection.execute("ROLLBACK")
         raise
-    connection.execute("COMMIT")

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from dataclasses import dataclass
 from typing import Generic, Literal, TypeAlias, TypeVar, final
+
+import msgspec
 
 from posttrain.frozen import FrozenJson
 
@@ -18,10 +19,10 @@ ReplyFault: TypeAlias = Literal[
 ]
 """Why a reply can't be used.
 
-``unparsable``: its text is not what was asked for. ``refusal``: the model declined. ``filtered``: the endpoint withheld
-it. ``truncated``: cut at the token limit. ``empty``: no text. ``missing``: it lacks a part, or has one too many.
-``off_scale``: a number outside the scale, or no finite one. ``malformed``: the body is no chat completion.
-``oversized``: the body is longer than `JudgeConfig.max_response_bytes`.
+``unparsable``: its text is not what was asked for. ``refusal``: the model declined. ``filtered``: the endpoint
+withheld it. ``truncated``: cut at the token limit, or broken off otherwise. ``empty``: no text. ``missing``: it lacks
+a part, or has one too many. ``off_scale``: a number outside the scale, or no finite one. ``malformed``: the body is
+no chat completion. ``oversized``: the body is longer than `JudgeConfig.max_response_bytes`.
 """
 
 
@@ -44,9 +45,7 @@ class JudgeReplyError(Exception):
         return JudgeReplyError, (self.kind, self.args[0])
 
 
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeCall(Generic[T]):
+class JudgeCall(msgspec.Struct, Generic[T], frozen=True, kw_only=True, eq=False, gc=False):
     """One question to the model."""
 
     messages: tuple[FrozenJson, ...]
@@ -64,9 +63,7 @@ class JudgeCall(Generic[T]):
     """Which of the repeated askings of the same question this is, from 0."""
 
 
-@final
-@dataclass(frozen=True, slots=True, kw_only=True)
-class JudgeAnswer(Generic[T]):
+class JudgeAnswer(msgspec.Struct, Generic[T], frozen=True, kw_only=True, gc=False):
     """An answer that was parsed, with what it took."""
 
     value: T

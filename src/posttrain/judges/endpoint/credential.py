@@ -14,6 +14,8 @@ __all__ = ["Credential", "read_credential"]
 _HIDDEN: Final = "[credential]"
 _PART: Final = 8
 """Characters of a key that give it away when a text repeats no more than its beginning or its end."""
+_LEAST: Final = 5
+"""The same of a short key; one that has no more than these is looked for as a whole alone."""
 
 
 @final
@@ -38,18 +40,31 @@ class Credential:
         return {} if self._value is None else {"Authorization": f"Bearer {self._value}"}
 
     def masked(self, text: str) -> str:
-        """`text` without the key, also where no more than its beginning or its end is repeated."""
+        """`text` without the key, also where it is escaped, or no more than its beginning or its end is repeated.
+
+        A text is masked before it is cut: of a key that the cut goes through too little may be left to be known.
+        """
         for pattern in self._secrets:
             text = pattern.sub(_HIDDEN, text)
         return text
 
 
 def _patterns(value: str) -> list[re.Pattern[str]]:
-    found = [re.compile(re.escape(value))]
-    if len(value) > 2 * _PART:
-        found.append(re.compile(rf"{re.escape(value[:_PART])}[^\s\"'<>]*"))
-        found.append(re.compile(rf"[^\s\"'<>]*{re.escape(value[-_PART:])}"))
+    found = [re.compile(_spelled(value), re.IGNORECASE)]
+    if len(value) > _LEAST:
+        part = min(_PART, max(_LEAST, len(value) // 2))
+        found.append(re.compile(rf"{_spelled(value[:part])}[^\s\"'<>]*", re.IGNORECASE))
+        found.append(re.compile(rf"[^\s\"'<>]*{_spelled(value[-part:])}", re.IGNORECASE))
     return found
+
+
+def _spelled(value: str) -> str:
+    """A pattern of `value` in any notation: as it is, in JSON or a repr once or more, in a URL."""
+    made = []
+    for char in value:
+        code = f"{ord(char):02x}"
+        made.append(char if char.isalnum() else rf"(?:\\*{re.escape(char)}|\\+u00{code}|%{code})")
+    return "".join(made)
 
 
 def read_credential(variable: str | None) -> Credential:

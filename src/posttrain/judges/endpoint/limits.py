@@ -99,7 +99,7 @@ class Limiter:
             return self._take(tokens)
         future: asyncio.Future[Turn] = asyncio.get_running_loop().create_future()
         (self._urgent if urgent else self._waiting).append((future, tokens))
-        self._admit()
+        self.admit()
         try:
             return await future
         except asyncio.CancelledError:
@@ -120,7 +120,23 @@ class Limiter:
             if turn.is_counted:
                 self._tokens += tokens - turn.tokens
             turn.tokens = tokens
-        self._admit()
+        self.admit()
+
+    def admit(self) -> None:
+        """Give turns to those that wait, as far as the limits go; due when these have become wider."""
+        if self._timer is not None:
+            self._timer.cancel()
+            self._timer = None
+        while (queue := self._urgent or self._waiting) and self._in_flight < self._limits.concurrency:
+            future, tokens = queue[0]
+            if future.done():
+                queue.popleft()
+            elif (wait := self._wait(tokens)) > 0:
+                self._timer = future.get_loop().call_later(wait, self.admit)
+                return
+            else:
+                queue.popleft()
+                future.set_result(self._take(tokens))
 
     def _take(self, tokens: int) -> Turn:
         self._in_flight += 1
@@ -153,19 +169,3 @@ class Limiter:
                 over -= turn.tokens
                 free_at = max(free_at, turn.at + self._window)
         return free_at - now
-
-    def _admit(self) -> None:
-        """Give turns to those that wait, as far as the limits go."""
-        if self._timer is not None:
-            self._timer.cancel()
-            self._timer = None
-        while (queue := self._urgent or self._waiting) and self._in_flight < self._limits.concurrency:
-            future, tokens = queue[0]
-            if future.done():
-                queue.popleft()
-            elif (wait := self._wait(tokens)) > 0:
-                self._timer = future.get_loop().call_later(wait, self._admit)
-                return
-            else:
-                queue.popleft()
-                future.set_result(self._take(tokens))

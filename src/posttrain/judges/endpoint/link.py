@@ -4,18 +4,23 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Any, NamedTuple, final
+import re
+from typing import TYPE_CHECKING, Final, NamedTuple, final
 from urllib.parse import urlsplit
 from urllib.request import getproxies, proxy_bypass
 
 from posttrain.errors import RewardConfigError, text_of
 from posttrain.judges.config import JudgeConfig
 from posttrain.judges.endpoint.credential import Credential
+from posttrain.judges.endpoint.retry import is_retried
 
 if TYPE_CHECKING:
     import aiohttp
 
-__all__ = ["Link", "Received", "SendError"]
+__all__ = ["Link", "Received", "SendError", "proxy_of"]
+
+_USER: Final = re.compile(r"//[^/\s]*@")
+"""Name and password in a URL."""
 
 
 class Received(NamedTuple):
@@ -60,8 +65,9 @@ class Link:
         self._connect_s, self._read_s = config.connect_timeout_s, config.read_timeout_s
         self._timeout = aiohttp.ClientTimeout(connect=config.connect_timeout_s, ceil_threshold=float("inf"))
         self._most = config.max_response_bytes
-        self._proxy = _proxy_of(self._url) if config.proxy_from_environment else None
+        self._proxy = proxy_of(self._url) if config.proxy_from_environment else None
         self._broken = (aiohttp.ClientError, OSError)
+        self._by_proxy = aiohttp.ClientHttpProxyError
         self._final = (aiohttp.ClientConnectorCertificateError, aiohttp.InvalidURL)
 
     async def send(self, body: bytes, deadline: float) -> Received:
@@ -73,7 +79,7 @@ class Link:
 
         Raises:
             SendError: no whole answer came.
-            RewardConfigError: the endpoint's certificate is not trusted.
+            RewardConfigError: the endpoint's certificate is not trusted, or the proxy refuses.
         """
         started = asyncio.get_running_loop().time()
         try:
@@ -91,6 +97,11 @@ class Link:
             raise SendError(self._too_long(error, started, deadline)) from error
         except self._final as error:
             raise RewardConfigError(self._told(error)) from error
+        except self._by_proxy as error:
+            if is_retried(error.status):
+                raise SendError(self._told(error)) from error
+            # Its text has the proxy's URL, password and all, so it is no cause that travels along.
+            raise RewardConfigError(f"the environment's proxy refuses: {self._told(error)}") from None
         except self._broken as error:
             raise SendError(self._told(error)) from error
         return received
@@ -116,12 +127,28 @@ class Link:
         return f"no whole answer within {self._connect_s + self._read_s:g} s"
 
     def _told(self, error: BaseException) -> str:
-        return self._credential.masked(" ".join(f"{type(error).__name__}: {text_of(error)}".split()))
+        said = self._credential.masked(" ".join(f"{type(error).__name__}: {text_of(error)}".split()))
+        return _USER.sub("//[credential]@", said)
 
 
-def _proxy_of(url: str) -> Any:
-    """The proxy that the environment names for `url`; None: none."""
+def proxy_of(url: str) -> str | None:
+    """The proxy that the environment names for `url`; None: none.
+
+    Raises:
+        RewardConfigError: it is no HTTP proxy; it may hold a password and is not shown.
+    """
     parts = urlsplit(url)
-    if proxy_bypass(parts.hostname or ""):
+    proxy = getproxies().get(parts.scheme)
+    if proxy is None or proxy_bypass(parts.hostname or ""):
         return None
-    return getproxies().get(parts.scheme)
+    try:
+        found = urlsplit(proxy)
+        is_usable = found.scheme in {"http", "https"} and bool(found.hostname) and found.port != 0
+    except ValueError:
+        is_usable = False
+    if not is_usable:
+        raise RewardConfigError(
+            f"the environment's {parts.scheme}_proxy, not shown, can't be used: expected http://host:port, or set "
+            "proxy_from_environment to False"
+        )
+    return proxy

@@ -1,11 +1,11 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What a machine must have for a judge: the HTTP client, the key's variable, a place for the cache."""
+"""What a machine must have for a judge: the HTTP client, the key's variable, a usable proxy, a place for the cache."""
 
 from __future__ import annotations
 
 import os
 import shutil
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Final
 
@@ -13,6 +13,7 @@ from posttrain.errors import RewardConfigError, RewardUnavailableError
 from posttrain.judges.cache.answers import AnswerCache
 from posttrain.judges.config import JudgeConfig
 from posttrain.judges.endpoint.credential import read_credential
+from posttrain.judges.endpoint.link import proxy_of
 from posttrain.judges.endpoint.runtime import require_aiohttp
 
 __all__ = ["machine_faults"]
@@ -27,7 +28,10 @@ def machine_faults(config: JudgeConfig) -> list[str]:
 
 
 def _tried(config: JudgeConfig) -> Iterator[str]:
-    for check in (require_aiohttp, lambda: read_credential(config.credential_variable)):
+    checks: list[Callable[[], object]] = [require_aiohttp, lambda: read_credential(config.credential_variable)]
+    if config.proxy_from_environment:
+        checks.append(lambda: proxy_of(config.url))
+    for check in checks:
         try:
             check()
         except RewardConfigError as error:

@@ -4,8 +4,9 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import replace
 from typing import Any, final
+
+from msgspec.structs import replace
 
 from posttrain.errors import RewardError
 from posttrain.judges.cache.answers import AnswerCache, RecordedAnswer

@@ -14,7 +14,7 @@ from posttrain.judges.endpoint.retry import is_retried
 
 __all__ = ["refusal_of"]
 
-_SET_UP: Final = frozenset({401, 402, 403, 404, 405})
+_SET_UP: Final = frozenset({401, 402, 403, 404, 405, 407})
 _SPENT: Final = b"insufficient_quota"
 """What OpenAI's 429 says when the account has no money left: no wait mends it."""
 
@@ -33,7 +33,7 @@ def refusal_of(
         credential: what may not be shown.
     """
     status = received.status
-    said = credential.masked(f"{status} {received.reason}: {shown(received.body)}")
+    said = f"{status} {credential.masked(received.reason)}: {shown(received.body, credential.masked)}"
     is_spent = status == 429 and _SPENT in received.body
     if status < 300 or (is_retried(status) and not is_spent):
         return said, None

@@ -3,7 +3,8 @@
 
 from __future__ import annotations
 
-from typing import Any, NamedTuple
+from collections.abc import Callable
+from typing import Any, Final, NamedTuple
 
 import msgspec
 
@@ -11,7 +12,10 @@ from posttrain.judges.endpoint.call import JudgeReplyError, ReplyFault
 
 __all__ = ["Reply", "Usage", "oversized", "read_reply", "shown"]
 
-_SHOWN = 200
+_SHOWN: Final = 200
+_LARGEST_COUNT: Final = 2**53
+_ENDED: Final = frozenset({"stop", "eos", "eos_token", "end_turn", "stop_sequence", "tool_calls", "function_call", ""})
+"""Verdicts of an answer that the model ended itself. Any other, such as ``abort`` or ``error``, was broken off."""
 
 
 class Usage(NamedTuple):
@@ -62,16 +66,23 @@ def _of_message(finish_reason: Any, message: dict[str, Any], usage: Usage) -> Re
     text, refusal = _text(message.get("content")), message.get("refusal")
     if text is None:
         return _faulty("malformed", "its content is neither text nor a list of text parts", usage)
-    if finish_reason == "length":
-        cut = shown(text[-_SHOWN:]) if text.strip() else "no text at all"
-        return _faulty("truncated", f"cut at the token limit (max_tokens); it ends with {cut}", usage)
-    if finish_reason == "content_filter":
-        return _faulty("filtered", "the endpoint's content filter withheld it", usage)
+    if finish_reason is not None and str(finish_reason).lower() not in _ENDED:
+        return _faulty(*_broken_off(str(finish_reason), text), usage)
     if isinstance(refusal, str) and refusal:
         return _faulty("refusal", f"the model declined: {shown(refusal)}", usage)
     if not text.strip():
         return _faulty("empty", f"no text came (finish_reason {shown(str(finish_reason))})", usage)
     return Reply(text, None, usage)
+
+
+def _broken_off(finish_reason: str, text: str) -> tuple[ReplyFault, str]:
+    """Why the model did not end its answer itself."""
+    if finish_reason == "content_filter":
+        return "filtered", "the endpoint's content filter withheld it"
+    if finish_reason != "length":
+        return "truncated", f"broken off: its finish_reason is {shown(finish_reason)}"
+    cut = shown(text[-_SHOWN:]) if text.strip() else "no text at all"
+    return "truncated", f"cut at the token limit (max_tokens); it ends with {cut}"
 
 
 def _text(content: Any) -> str | None:
@@ -92,14 +103,20 @@ def _usage(usage: Any) -> Usage:
     if not isinstance(usage, dict):
         return _NOTHING_SAID
     counts = [usage.get(name) for name in ("prompt_tokens", "completion_tokens")]
-    return Usage(*(each if type(each) is int and each >= 0 else None for each in counts))
+    return Usage(*(each if type(each) is int and 0 <= each < _LARGEST_COUNT else None for each in counts))
 
 
 def _faulty(kind: ReplyFault, message: str, usage: Usage) -> Reply:
     return Reply("", JudgeReplyError(kind, message), usage)
 
 
-def shown(text: str | bytes) -> str:
-    """How a text of the endpoint begins, on one line and printable."""
-    plain = text[: 4 * _SHOWN].decode(errors="replace") if isinstance(text, bytes) else text
+def shown(text: str | bytes, masked: Callable[[str], str] = str) -> str:
+    """How a text of the endpoint begins, on one line and printable.
+
+    Args:
+        text: of any length.
+        masked: takes out what may not be shown, before the text is cut.
+    """
+    begin = text[: 4 * _SHOWN]
+    plain = masked(begin.decode(errors="replace") if isinstance(begin, bytes) else begin)
     return repr(f"{plain[: _SHOWN - 3]}..." if len(plain) > _SHOWN else plain)

@@ -7,6 +7,7 @@ import math
 import random
 import time
 from collections.abc import Callable
+from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Final, final
 
@@ -39,7 +40,9 @@ def retry_after(header: str | None, *, now: Callable[[], float] = time.time) -> 
         seconds = float(text)
     except ValueError:
         try:
-            seconds = parsedate_to_datetime(text).timestamp() - now()
+            date = parsedate_to_datetime(text)
+            # HTTP's older form of a date names no zone: it is GMT as well.
+            seconds = (date if date.tzinfo is not None else date.replace(tzinfo=UTC)).timestamp() - now()
         except (ValueError, OverflowError, OSError):
             return None
     return max(0.0, seconds) if math.isfinite(seconds) else None

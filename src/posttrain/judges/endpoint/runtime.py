@@ -161,6 +161,8 @@ def leave_runtime(who: object) -> None:
             limiter.leave(who)
             if limiter.is_forgettable:
                 del _process.limiters[key]
+            elif _process.runtime is not None:
+                _process.runtime.loop.call_soon_threadsafe(limiter.admit)
         if not _process.users and _process.runtime is not None:
             runtime, _process.runtime = _process.runtime, None
             runtime.stop()

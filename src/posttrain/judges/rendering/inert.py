@@ -20,7 +20,6 @@ from __future__ import annotations
 import hashlib
 import json
 from collections.abc import Iterable, Mapping, Sequence
-from itertools import count
 from typing import Final, Literal, TypeAlias
 
 from posttrain.frozen import FrozenJson
@@ -38,12 +37,8 @@ _ESCAPE_ALPHABET: Final = frozenset('\\"bfnrtu0123456789abcdef')
 
 def digest(*parts: str) -> str:
     """SHA-256 in hexadecimal of some texts, any texts at all; other texts or other borders give another."""
-    hasher = hashlib.sha256()
-    for part in parts:
-        data = part.encode("utf-8", "surrogatepass")
-        hasher.update(b"%d:" % len(data))
-        hasher.update(data)
-    return hasher.hexdigest()
+    encoded = [part.encode("utf-8", "surrogatepass") for part in parts]
+    return hashlib.sha256(b"".join([b"%d:%b" % (len(data), data) for data in encoded])).hexdigest()
 
 
 def shown_text(value: FrozenJson) -> str:
@@ -55,9 +50,10 @@ def shown_text(value: FrozenJson) -> str:
 
 def mark_of(*parts: str, absent: Iterable[str], length: int = _HEX) -> str:
     """A mark made from `parts`, of at least `length` hexadecimal digits, that none of the texts in `absent` holds."""
-    everything = "\0".join(absent)
-    tried = (digest("mark", str(attempt), *parts)[: length + attempt // _TRIES] for attempt in count())
-    return next(mark for mark in tried if mark not in everything)
+    everything, attempt = "\0".join(absent), 0
+    while (mark := digest("mark", str(attempt), *parts)[: length + attempt // _TRIES]) in everything:
+        attempt += 1
+    return mark
 
 
 def blocks(texts: Mapping[str, str], markers: Sequence[str], shown: Shown) -> dict[str, str]:
@@ -69,8 +65,10 @@ def blocks(texts: Mapping[str, str], markers: Sequence[str], shown: Shown) -> di
         shown: see `Shown`.
     """
     bodies = {name: _body(text, markers, shown) for name, text in texts.items()}
-    everything = (*texts.values(), *bodies.values(), *markers)
-    marks = {name: mark_of(name, text, absent=everything) for name, text in texts.items()}
+    everything = "\0".join(
+        [*markers, *texts.values(), *(body for name, body in bodies.items() if body is not texts[name])]
+    )
+    marks = {name: mark_of(name, text, absent=(everything,)) for name, text in texts.items()}
     return {name: f"<<<{name} {marks[name]}\n{body}\n{marks[name]} {name}>>>" for name, body in bodies.items()}
 
 
@@ -81,8 +79,12 @@ def guard_of(line: str) -> str | None:
 
 
 def _body(text: str, markers: Sequence[str], shown: Shown) -> str:
-    if shown == "fenced" and _is_encodable(text) and not any(marker in text for marker in markers):
-        return text
+    if shown == "fenced" and _is_encodable(text):
+        for marker in markers:
+            if marker in text:
+                break
+        else:
+            return text
     quoted = "".join(_escape(char) if _is_surrogate(char) else char for char in json.dumps(text, ensure_ascii=False))
     # An escape can bring a marker about by what then stands side by side; each round takes a character out of use.
     while (found := next((marker for marker in markers if marker in quoted), None)) is not None:
@@ -92,7 +94,11 @@ def _body(text: str, markers: Sequence[str], shown: Shown) -> str:
 
 
 def _is_encodable(text: str) -> bool:
-    return text.isascii() or not any(map(_is_surrogate, text))
+    try:
+        text.encode()
+    except UnicodeEncodeError:
+        return False
+    return True
 
 
 def _is_surrogate(char: str) -> bool:

@@ -47,7 +47,7 @@ def number_in(key: str, value: object, scale: tuple[float, float]) -> float:
         raise JudgeReplyError(
             "off_scale", f"{key!r}: expected a number from {low:g} to {high:g}, got {describe(value)}"
         )
-    return float(value)
+    return float(value) + 0.0  # one zero: JSON has another, -0.0
 
 
 def whole_number_in(key: str, value: object, scale: tuple[float, float]) -> float:

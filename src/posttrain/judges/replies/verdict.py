@@ -5,8 +5,12 @@ A reply may reason first, quote a candidate, or stand in a code fence. Whatever 
 one that is broken or has other keys: it is refused then, and never passed over in favour of an earlier one. Broken
 JSON counts as one object up to the brace that closes it, so that nothing quoted inside it comes to count.
 
-An object that equals one in the texts that the judge was shown may be a quotation. It counts only when it is the
-whole reply.
+What stands in a thought, up to ``</think>``, is no answer. What looks like an object but is none, such as
+``{score: 3}``, counts for nothing by itself; behind the last object it may be the judge's correction, so that the reply
+is refused.
+
+An object that equals one in the texts that the judge was shown, however deep it stands there, may be a quotation. It
+counts only when it is the whole reply.
 """
 
 from __future__ import annotations
@@ -22,13 +26,19 @@ from posttrain.judges.endpoint import JudgeReplyError
 
 __all__ = ["PARSER_VERSION", "last_verdict"]
 
-PARSER_VERSION: Final = 1
+PARSER_VERSION: Final = 2
 """Part of a judge's content: changes whenever a reply could be read in another way."""
 
 _OPENING: Final = re.compile(r"""\{(?=\s*["'])""")
+_LOOSE: Final = re.compile(r"(?<![\w^}\])\\])\{\s*(?:\}|[“”„‘’]|[A-Za-z_][\w-]*\s*:|/[/*]|\Z)")
+"""What a model may write for an object that JSON does not know; not an argument in TeX."""
+_FLAT: Final = re.compile(
+    r'\{\s*(?:"(?:[^"\\]|\\.)*+"\s*:\s*(?:"(?:[^"\\]|\\.)*+"|[^\s"{}\[\],]++)\s*(?:,\s*(?="))?+)++\}', re.DOTALL
+)
+"""An object with no other inside; looked for at every brace."""
 _STEPS: Final = re.compile(r'"(?:[^"\\]|\\.)*(?:"|\\?\Z)|[{}]', re.DOTALL)
 _FENCE: Final = re.compile(r"\A```[A-Za-z]*\n(.*)\n```\Z", re.DOTALL)
-_THOUGHT_END: Final = "</think>"
+_THOUGHT, _THOUGHT_END = "<think>", "</think>"
 _MOST_OBJECTS: Final = 1000
 
 
@@ -54,20 +64,26 @@ def last_verdict(reply: str, shown: Sequence[str] = ()) -> dict[str, Any]:
         shown: the texts that the judge was shown, from which it may have quoted.
 
     Raises:
-        JudgeReplyError: there is none, it is broken, a key stands in it twice, or it may be a quotation.
+        JudgeReplyError: there is none, it is broken, a key stands in it twice, it may be a quotation, or something like
+            another object comes after it.
     """
+    reply, least = _answer_of(reply, shown)
     found: _Object | None = None
     number = 0
     for number, each in enumerate(_objects(reply), 1):
         found = each
         if number > _MOST_OBJECTS:
             raise JudgeReplyError("unparsable", f"the reply holds more than {_MOST_OBJECTS} JSON objects")
-    if found is None:
-        raise JudgeReplyError("unparsable", f"the reply holds no JSON object: {describe(reply)}")
+    if found is None or found.start < least:
+        where = "" if found is None else " behind its thought"
+        raise JudgeReplyError("unparsable", f"the reply holds no JSON object{where}: {describe(reply[least:])}")
     if found.value is None:
         text = reply[found.start : found.end]
         raise JudgeReplyError("unparsable", f"the last JSON object is broken ({found.fault}): {describe(text)}")
-    alone = number == 1 and _is_whole(reply, found, shown)
+    if (loose := _LOOSE.search(reply, found.end)) is not None:
+        text = reply[loose.start() :]
+        raise JudgeReplyError("unparsable", f"what follows the last JSON object may be another: {describe(text)}")
+    alone = number == 1 and _is_whole(reply, found)
     if not alone and _is_quoted(found.value, shown):
         text = reply[found.start : found.end]
         raise JudgeReplyError(
@@ -77,21 +93,40 @@ def last_verdict(reply: str, shown: Sequence[str] = ()) -> dict[str, Any]:
     return found.value
 
 
+def _answer_of(reply: str, shown: Sequence[str]) -> tuple[str, int]:
+    """What is behind the judge's thought, and from where in it a verdict may begin."""
+    close = reply.rfind(_THOUGHT_END)
+    is_thought = reply.lstrip().startswith(_THOUGHT)
+    if close < 0:
+        if is_thought:
+            raise JudgeReplyError("unparsable", f"the reply is a thought that does not end: {describe(reply)}")
+        return reply, 0
+    if not any(_THOUGHT_END in text for text in shown):
+        return reply[close + len(_THOUGHT_END) :], 0
+    # The tag may be quoted. Where the thought ends is not known then, only that it does not end before the first.
+    return reply, reply.find(_THOUGHT_END) if is_thought else 0
+
+
 def _is_quoted(value: dict[str, Any], shown: Sequence[str]) -> bool:
     try:
-        return any(each.value == value for text in shown for each in _objects(text))
+        return any(each == value for text in shown for each in _quotable(text))
     except RecursionError:
         return True  # too deep to be compared: no verdict of ours is
 
 
-def _is_whole(reply: str, found: _Object, shown: Sequence[str]) -> bool:
-    begin = 0
-    if not any(_THOUGHT_END in text for text in shown):
-        thought = reply.rfind(_THOUGHT_END)
-        begin = thought + len(_THOUGHT_END) if thought >= 0 else 0
-    if begin > found.start:
-        return False
-    rest = reply[begin:].strip()
+def _quotable(text: str) -> Iterator[object]:
+    """Every outermost object of a text, and every innermost one, those in JSON strings too."""
+    yield from (each.value for each in _objects(text))
+    for spelled in (text, text.replace('\\"', '"')) if '\\"' in text else (text,):
+        for match in _FLAT.finditer(spelled):
+            try:
+                yield _DECODER.decode(match[0])
+            except ValueError:
+                continue  # not JSON after all, so it equals no verdict
+
+
+def _is_whole(reply: str, found: _Object) -> bool:
+    rest = reply.strip()
     fenced = _FENCE.match(rest)
     return (fenced[1].strip() if fenced else rest) == reply[found.start : found.end]
 

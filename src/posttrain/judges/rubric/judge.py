@@ -72,12 +72,14 @@ class RubricJudge:
     shown: Shown = "fenced"
     """How texts are shown; see `posttrain.judges.rendering`."""
     _page: Page = field(init=False, repr=False, compare=False)
+    _rubric: _Rubric = field(init=False, repr=False, compare=False)
 
     def __post_init__(self) -> None:
         """Refuse what is not valid, all at once."""
         page = checked_page(self, _faults(self), body=_BODY, required=("response",))
         object.__setattr__(self, "items", tuple(self.items))
         object.__setattr__(self, "_page", page)
+        object.__setattr__(self, "_rubric", _Rubric(self, self.items))
 
     def spec(self, config: JudgeConfig) -> RewardProviderSpec:
         """The whole provider spec of this judge behind that endpoint."""
@@ -126,8 +128,11 @@ class RubricJudge:
 
     def plan(self, request: RewardGroupRequest, samples: int) -> Plan:
         """One call for each candidate and sample."""
-        rubric = _Rubric(self, request)
-        calls = [rubric.call(candidate, sample) for candidate in request.candidates for sample in range(samples)]
+        rubric, context = self._rubric, request.context
+        if self.row_rubric is not None:
+            rubric = _Rubric(self, items_of_row(context.reference, self.row_rubric, self.items))
+        inputs = self._page.shown_inputs(context, without=self.row_rubric)
+        calls = [call for candidate in request.candidates for call in rubric.calls(inputs, candidate, samples)]
         return Plan(calls=calls, settle=partial(rubric.settle, samples))
 
 
@@ -169,36 +174,41 @@ def _schema(items: Sequence[RubricItem], *, explain: bool) -> FrozenJson:
 
 @final
 class _Rubric:
-    """The rubric of one group, and the questions that are asked by it."""
+    """A judge's rubric, or that of one row, and the questions that are asked by it."""
 
-    def __init__(self, judge: RubricJudge, request: RewardGroupRequest) -> None:
-        self.judge = judge
-        context = request.context
-        if judge.row_rubric is None:
-            self.items: Sequence[RubricItem] = judge.items
-        else:
-            self.items = items_of_row(context.reference, judge.row_rubric, judge.items)
+    def __init__(self, judge: RubricJudge, items: Sequence[RubricItem]) -> None:
+        self.judge, self.items = judge, items
         self.page = judge._page  # noqa: SLF001  # the same module
-        self.inputs = self.page.shown_inputs(context, without=judge.row_rubric)
         self.system = message("system", _system(self.items, judge.instructions, explain=judge.explain))
         self.schema = _schema(self.items, explain=judge.explain)
-        keys = [*reasons_schema(explain=judge.explain), *(item.id for item in self.items)]
-        self.reminder = _REMINDER.format(", ".join(keys))
+        self.ids = [item.id for item in self.items]
+        self.reminder = _REMINDER.format(", ".join([*reasons_schema(explain=judge.explain), *self.ids]))
 
-    def call(self, candidate: RewardCandidate, sample: int) -> JudgeCall[tuple[float, ...]]:
-        """The question about one candidate."""
+    def calls(
+        self, inputs: Mapping[str, str], candidate: RewardCandidate, samples: int
+    ) -> list[JudgeCall[tuple[float, ...]]]:
+        """The question about one candidate, for each sample."""
         cut = ("response",) if candidate.is_length_truncated else ()
         responses = {"response": candidate.completion}
-        user = self.page.render(self.inputs, responses, cut=cut, reminder=self.reminder)
-        shown = (*self.inputs.values(), candidate.completion)
-        return JudgeCall(
-            messages=(self.system, message("user", user)),
-            parse=partial(_ratings, self.items, shown, explain=self.judge.explain),
-            key=f"trajectory {candidate.trajectory_id!r}",
-            schema=self.schema,
-            schema_name="ratings",
-            sample=sample,
-        )
+        user = self.page.render(inputs, responses, cut=cut, reminder=self.reminder)
+        messages = (self.system, message("user", user))
+        parse = partial(self.ratings, (*inputs.values(), candidate.completion))
+        return [
+            JudgeCall(
+                messages=messages,
+                parse=parse,
+                key=f"trajectory {candidate.trajectory_id!r}",
+                schema=self.schema,
+                schema_name="ratings",
+                sample=sample,
+            )
+            for sample in range(samples)
+        ]
+
+    def ratings(self, shown: Sequence[str], reply: str) -> tuple[float, ...]:
+        """The rating of each item."""
+        verdict = explained_verdict(reply, shown, self.ids, explain=self.judge.explain)
+        return tuple([_rating(item, verdict) for item in self.items])
 
     def settle(self, samples: int, values: Sequence[tuple[float, ...]]) -> Settled:
         """The ratings of every candidate, in turn for each sample, to its terms."""
@@ -216,11 +226,6 @@ class _Rubric:
         if self.judge.fold is not None:
             return {self.judge.fold: fold(self.items, ratings)}
         return {item.id: rating for item, rating in zip(self.items, ratings, strict=True)}
-
-
-def _ratings(items: Sequence[RubricItem], shown: Sequence[str], reply: str, *, explain: bool) -> tuple[float, ...]:
-    verdict = explained_verdict(reply, shown, [item.id for item in items], explain=explain)
-    return tuple([_rating(item, verdict) for item in items])
 
 
 def _rating(item: RubricItem, verdict: Mapping[str, Any]) -> float:
