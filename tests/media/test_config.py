@@ -87,8 +87,9 @@ def test_numbers_become_floats(video_config: Callable[..., VideoRewardConfig]) -
 def test_the_sentinel_of_the_recipes_is_refused(config_of: Callable[..., Any]) -> None:
     """A recipe can't be run before somebody says which scorer is deployed."""
     assert REVISION_SENTINEL == "SET-THE-DEPLOYED-REVISION"
-    (fault,) = _faults(config_of, provider_revision="SET-THE-DEPLOYED-REVISION")
-    assert fault.startswith("provider_revision: 'SET-THE-DEPLOYED-REVISION' stands for the revision that you deployed")
+    for left in ("SET-THE-DEPLOYED-REVISION", " SET-THE-DEPLOYED-REVISION\n"):
+        (fault,) = _faults(config_of, provider_revision=left)
+        assert fault.startswith("provider_revision: 'SET-THE-DEPLOYED-REVISION' stands for the revision that you")
 
 
 _NUMBERS = ["0", None, math.nan, math.inf, -1, 0, True, 10**400]

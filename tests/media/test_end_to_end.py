@@ -121,13 +121,12 @@ def _single(value: float) -> float:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("form", ["legacy_400", "202"])
-def test_serve_scores_what_two_ranks_decode(form: str) -> None:
+def test_serve_scores_what_two_ranks_decode() -> None:
     """Levels -1, 0 and 1 are the bytes 0, 128 (127.5, half to even) and 255: brightness and motion follow by hand.
 
     A third rank asks for a reward that the service does not have: an error that names it, not a number or an outage.
     """
-    with _served(form) as url:
+    with _served("legacy_400") as url:
         urls = (f"{url}/api/reward/enqueue", f"{url}/api/reward/pull")
         image = _rank("image", urls, [[-1.0], [0.0], [1.0]], reward="brightness", score_key="brightness")
         video = _rank("video", urls, [[0.0, 0.0], [-1.0, 1.0], [0.0, 1.0]], reward="motion", score_key="motion")
@@ -141,6 +140,15 @@ def test_serve_scores_what_two_ranks_decode(form: str) -> None:
         assert found["metrics"]["train/reward_provider/media/polls"] >= 1
     assert refused["error"] == "RewardContractError"
     assert "beauty" in refused["text"]
+
+
+@pytest.mark.slow
+def test_the_other_form_of_pending_is_understood() -> None:
+    """Levels -1 and 1 of a service that says 202 while it scores."""
+    with _served("202") as url:
+        urls = (f"{url}/api/reward/enqueue", f"{url}/api/reward/pull")
+        found = _result(_rank("image", urls, [[-1.0], [1.0]], reward="brightness", score_key="brightness"))
+    assert found["rewards"] == [0.0, 1.0]
 
 
 @pytest.mark.slow

@@ -79,8 +79,24 @@ def slow(candidate, context):
     time.sleep(float(candidate.completion))
     return RewardProviderResult({"slow": 1.0})
 
+class Unclosed:
+    def evaluate(self, request):
+        return map_candidates(lambda candidate, context: RewardProviderResult({"one": 1.0})).evaluate(request)
+    def open(self):
+        pass
+    def close(self):
+        raise ValueError("it can't be closed")
+
+def dying():
+    os.kill(os.getpid(), 9)
+
+def stuck():
+    time.sleep(600)
+
 def catalog():
     return {
+        **{name: RewardProviderSpec(factory=factory, revision="1", terms=("one",))
+           for name, factory in (("unclosed", Unclosed), ("dying", dying), ("stuck", stuck))},
         "lengths": RewardProviderSpec(factory=partial(map_candidates, score), revision="7",
             terms=("length", "same"), needs=("reference",), diagnostics=("words",), semantic_identity={"a": 1}),
         "slow": RewardProviderSpec(factory=partial(map_candidates, slow), revision="1", terms=("slow",)),
@@ -95,6 +111,7 @@ def workplace(tmp_path_factory: pytest.TempPathFactory) -> Path:
     """A folder that servers run in, with modules `my_scorers` and `my_rewards`, and a spool folder."""
     folder = tmp_path_factory.mktemp("workplace")
     (folder / "my_scorers.py").write_text(SCORERS)
+    (folder / "slow_scorers.py").write_text("import time\ntime.sleep(600)\n")
     (folder / "my_rewards.py").write_text(CATALOG)
     (folder / "spool").mkdir()
     return folder

@@ -36,6 +36,7 @@ def test_any_other_address_needs_a_token(host: str) -> None:
         ({"scorer_timeout_s": float("nan")}, "scorer_timeout_s: expected a number above 0, got nan"),
         ({"group_timeout_s": float("inf")}, "group_timeout_s: expected a number above 0, got inf"),
         ({"drain_s": -1}, "drain_s: expected a number of at least 0, got -1"),
+        ({"replica_id": "a b"}, "replica_id: a client sends it in a header: expected visible ASCII, got 'a b'"),
         ({"memory_limit_mib": 0}, "memory_limit_mib: expected a number above 0, got 0"),
         ({"redis_url": "redis://a", "redis_env": "B"}, "redis_url and redis_env: give one of them"),
         ({"redis_url": "redis://user:secret@host"}, "redis_url: it holds a password"),

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import ipaddress
 import math
+import re
 from collections.abc import Iterator
 from dataclasses import dataclass, fields
 from pathlib import Path
@@ -18,6 +19,8 @@ __all__ = ["PENDING_FORMS", "ServiceSettings"]
 
 PENDING_FORMS: Final = ("legacy_400", "202")
 """What a pull is answered while there is no result: 400 ``Not found scores for …``, or 202 ``pending``."""
+
+_VISIBLE: Final = re.compile("[!-~]{1,512}", re.ASCII)
 
 _ABOVE_ZERO: Final = (
     "max_body_bytes", "max_line_bytes", "max_samples", "max_queue", "max_spool_bytes", "upload_timeout_s",
@@ -108,6 +111,8 @@ class ServiceSettings:
             yield f"port: expected 0 to 65535, got {self.port}"
         if self.pending not in PENDING_FORMS:
             yield f"pending: expected one of {', '.join(PENDING_FORMS)}, got {describe(self.pending)}"
+        if self.replica_id is not None and not _VISIBLE.fullmatch(self.replica_id):
+            yield f"replica_id: a client sends it in a header: expected visible ASCII, got {describe(self.replica_id)}"
         if self.redis_url is not None and self.redis_env is not None:
             yield "redis_url and redis_env: give one of them"
         if self.redis_url is not None and _has_password(self.redis_url):

@@ -73,6 +73,11 @@ def _allocate_in_child() -> None:
     _sleep()
 
 
+def _hold() -> None:
+    _ = bytearray(b"x" * (400 << 20))
+    _sleep()
+
+
 def _close_descriptors() -> None:
     os.closerange(3, 256)
     _sleep()
@@ -90,6 +95,12 @@ def _write_garbage() -> None:
 def _ignore_signals() -> None:
     for each in (signal.SIGTERM, signal.SIGINT, signal.SIGHUP, signal.SIGUSR1):
         signal.signal(each, signal.SIG_IGN)
+    _sleep()
+
+
+def _crash_when_asked() -> None:
+    for each in (signal.SIGUSR1, signal.SIGUSR2):
+        signal.signal(each, signal.SIG_DFL)
     _sleep()
 
 
@@ -115,9 +126,11 @@ DEEDS: Mapping[str, Callable[[], object]] = {
     "busy": _busy,
     "close descriptors": _close_descriptors,
     "contract": _contract,
+    "crash when asked": _crash_when_asked,
     "exit": lambda: os._exit(3),
     "garbage": _write_garbage,
     "hang in c": _hang_in_c,
+    "hold": _hold,
     "ignore signals": _ignore_signals,
     "kill": lambda: os.kill(os.getpid(), signal.SIGKILL),
     "print": _print,

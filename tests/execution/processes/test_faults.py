@@ -3,6 +3,7 @@
 
 from __future__ import annotations
 
+import logging
 import os
 import re
 import signal
@@ -14,6 +15,8 @@ from typing import Any
 import pytest
 
 from posttrain.execution import ProcessEvaluator
+from posttrain.execution.processes.memory import resident_bytes
+from posttrain.execution.processes.printed import LOGGER
 from posttrain.rewards import RewardUnavailableError, RewardWorker
 from posttrain.rewards.stage.bind import bind
 
@@ -76,10 +79,20 @@ def test_the_policy_drops_the_group_under_its_cause(worker_of: Workers, batch_of
     assert outcome.report.dropped == {"obey: ChildProcessError": 1}
 
 
-def test_a_hang_says_where_it_is(worker_of: Workers, batch_of: Batch) -> None:
-    """The error of a group that was given up quotes the line that the worker hung at."""
-    with pytest.raises(RewardUnavailableError, match=r"rewards\.py.*_hang_in_c"):
-        worker_of(pool=SLOW).score(batch_of({"bad": [1.0, "hang in c"]}))
+@pytest.mark.parametrize("deed", ["hang in c", "spin", "sleep"])
+def test_a_hang_says_where_it_is(worker_of: Workers, batch_of: Batch, deed: str) -> None:
+    """The error of a group that was given up quotes the line that the worker hung at, and is no crash."""
+    with pytest.raises(RewardUnavailableError, match=rf"rewards\.py.*_{deed.replace(' ', '_')}") as caught:
+        worker_of(pool={"group_timeout_s": 0.5}).score(batch_of({"bad": [1.0, deed]}))
+    assert "Fatal" not in str(caught.value)
+    assert caught.value.cause_type == "TimeoutError"
+
+
+def test_a_hang_that_crashes_when_asked_is_still_a_timeout(worker_of: Workers, batch_of: Batch) -> None:
+    """The driver's own question is not what the group is counted by."""
+    worker = worker_of(pool={"group_timeout_s": 0.5}, on_unavailable="drop_group", max_dropped_fraction=0.9)
+    outcome = worker.compute(batch_of({"bad": [1.0, "crash when asked"], "good": [1.0, 0.0]}))
+    assert outcome.report.dropped == {"obey: TimeoutError": 1}
 
 
 def test_an_outside_kill_in_the_middle_of_a_group(
@@ -116,6 +129,47 @@ def test_groups_sent_ahead_to_a_lost_worker_are_given_to_another(worker_of: Work
     assert outcome.report.providers["obey"].sample_count == 72
 
 
+class _Waits(logging.Handler):
+    """Holds the driver up at the first line that a worker prints."""
+
+    def __init__(self, until: Callable[[], object]) -> None:
+        super().__init__()
+        self._until: Callable[[], object] | None = until
+
+    def emit(self, record: logging.LogRecord) -> None:
+        until, self._until = self._until, None
+        if until is not None:
+            until()
+
+
+def test_a_group_that_was_answered_is_not_lost_with_the_next_one(
+    worker_of: Workers, batch_of: Batch, marks: Callable[[str], int]
+) -> None:
+    """A worker that answers one group and outgrows its bound in the next, before the driver looks, loses only that."""
+    worker = worker_of(pool={"workers": 1, "memory_limit_mib": 256})
+    evaluator = _evaluator(worker)
+    evaluator.open()
+    quick = bind(batch_of({f"g{index}": [1.0, 0.0] for index in range(20)}), worker.stage.selection, 2)
+    evaluator.evaluate(quick, collect_unavailable=False)
+
+    def until_it_has_grown() -> None:
+        pid, deadline = marks("hold-bad-0"), time.monotonic() + 20
+        while resident_bytes(pid) < 300 << 20 and time.monotonic() < deadline:
+            time.sleep(0.01)
+
+    handler = _Waits(until_it_has_grown)
+    LOGGER.addHandler(handler)
+    try:
+        bound = bind(batch_of({"good": ["print", 1.0], "bad": ["hold", 1.0]}), worker.stage.selection, 2)
+        good, bad = evaluator.evaluate(bound, collect_unavailable=True)
+    finally:
+        LOGGER.removeHandler(handler)
+    assert isinstance(good, tuple)
+    assert good[0].terms["task"] == (0.5, 1.0)
+    assert isinstance(bad, RewardUnavailableError)
+    assert (bad.group_id, bad.trajectory_id, bad.cause_type) == ("bad", "bad/0", "MemoryError")
+
+
 def test_without_the_policy_the_batch_fails_whole(worker_of: Workers, batch_of: Batch) -> None:
     """A lost worker fails the batch, and no trajectory was touched."""
     worker = worker_of()
@@ -135,9 +189,9 @@ def test_the_second_provider_is_named_when_it_is_at_fault(worker_of: Workers, ba
 
 def test_a_deadline_is_for_a_group_not_for_a_batch(worker_of: Workers, batch_of: Batch) -> None:
     """Many groups may take longer together than one may alone."""
-    worker = worker_of("obey", pool={"workers": 1, "group_timeout_s": 3})
+    worker = worker_of("obey", pool={"workers": 1, "group_timeout_s": 2})
     batch = batch_of({f"g{index}": [1.0, 0.0] for index in range(30)})
     began = time.monotonic()
-    while time.monotonic() - began < 3.5:
+    while time.monotonic() - began < 2.2:
         worker.score(batch)
     assert _evaluator(worker).restarts == 0

@@ -68,12 +68,12 @@ def test_a_provider_that_never_closes_is_killed(
 ) -> None:
     """Closing has a bound, and says what it had to do."""
     monkeypatch.setenv("CLOSING", "hangs")
-    worker = worker_of("living", pool={"workers": 1})
+    worker = worker_of("living", pool={"workers": 1, "start_timeout_s": 3})
     worker.score(batch_of({"g": [1.0, 0.0]}))
     began = time.monotonic()
     worker.close()
     assert time.monotonic() - began < 60
-    assert "reward worker 1 did not close its providers within 10 s and is killed" in caplog.text
+    assert "reward worker 1 did not close its providers within 3 s and is killed" in caplog.text
 
 
 def test_threads_share_the_workers(worker_of: Workers, batch_of: Any) -> None:

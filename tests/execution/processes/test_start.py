@@ -99,8 +99,8 @@ def test_a_factory_at_fault_is_refused_when_the_worker_is_made(tmp_path: Path) -
 @pytest.mark.parametrize(
     ("opening", "kind", "words"),
     [
-        ("hangs", RewardConfigError, r"not ready within 1.5 s \(start_timeout_s\).*opened the providers"),
-        ("dies", RewardConfigError, "ended with exit code 7.*opened the providers"),
+        ("hangs", RewardConfigError, r"not ready within 1.5 s \(start_timeout_s\).*checked this machine"),
+        ("dies", RewardConfigError, "ended with exit code 7.*checked this machine"),
         ("is unavailable", RewardUnavailableError, "provider 'living': the judge is down"),
     ],
 )

@@ -1,5 +1,8 @@
 # SPDX-License-Identifier: Apache-2.0
-"""What the ranks of `test_torchrun` run: one scenario after the other, each rank's ends written to a file."""
+"""What ranks that are processes run: one scenario after the other, each rank's ends written to a file.
+
+Under torchrun they meet at the job's store; with a folder for a store they need no torch, which takes seconds to load.
+"""
 
 from __future__ import annotations
 
@@ -13,8 +16,7 @@ from datetime import timedelta
 from pathlib import Path
 from typing import Any
 
-import torch.distributed as dist
-
+from execution.ranks.folder_store import FolderStore
 from execution.ranks.rank_threads import Told, batch_of, trajectory, worker_for
 from posttrain.errors import RewardContractError, RewardError
 from posttrain.execution.ranks import RankExchange, score_on_ranks, torch_exchange
@@ -102,13 +104,22 @@ SCENARIOS: dict[str, Callable[[RankExchange], dict[str, Any]]] = {
 }
 
 
+def _exchange() -> RankExchange:
+    if (folder := os.environ.get("STORE")) is not None:
+        rank, size = int(os.environ["RANK"]), int(os.environ["WORLD_SIZE"])
+        return RankExchange(FolderStore(Path(folder)), rank=rank, world_size=size, timeout_s=BOUND_S)
+    import torch.distributed as dist
+
+    dist.init_process_group("gloo", timeout=timedelta(seconds=60))
+    return torch_exchange(timeout_s=BOUND_S)
+
+
 def main(folder: str, *names: str) -> int:
     """Run the scenarios; 1 when the last one failed."""
     if "one_dies" in names:
         # The launcher ends the other ranks as soon as one is gone; here they are to end by themselves.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    dist.init_process_group("gloo", timeout=timedelta(seconds=60))
-    exchange = torch_exchange(timeout_s=BOUND_S)
+    exchange = _exchange()
     ends = {}
     for name in names:
         ends[name] = SCENARIOS[name](exchange)

@@ -63,12 +63,13 @@ def batch_of(groups: int, size: int) -> list[Trajectory]:
 
 
 class _TellingProvider:
-    def __init__(self, tell: Told) -> None:
+    def __init__(self, tell: Told, term: str) -> None:
         self._tell = tell
+        self._term = term
 
     def evaluate(self, request: RewardGroupRequest) -> RewardGroupResult:
         items = [
-            RewardCandidateResult(each.trajectory_id, RewardProviderResult({"task": value}, {"length": length}))
+            RewardCandidateResult(each.trajectory_id, RewardProviderResult({self._term: value}, {"length": length}))
             for each, value in zip(request.candidates, self._tell(request), strict=True)
             for length in [MetricContribution.mean(len(each.trajectory_id), weight=3)]
         ]
@@ -77,8 +78,8 @@ class _TellingProvider:
 
 def told(tell: Told, **fields: Any) -> dict[str, RewardProviderSpec]:
     """A catalog with the provider ``told``, which scores each group by a function of its request."""
-    given = {"needs": ("prompt", "reference"), "terms": ("task",), "diagnostics": ("length",), **fields}
-    return {"told": RewardProviderSpec(factory=lambda: _TellingProvider(tell), revision="1", **given)}
+    given: dict[str, Any] = {"needs": ("prompt", "reference"), "terms": ("task",), "diagnostics": ("length",), **fields}
+    return {"told": RewardProviderSpec(factory=lambda: _TellingProvider(tell, given["terms"][0]), revision="1", **given)}
 
 
 def worker_for(exchange: RankExchange | None, tell: Told, **settings: Any) -> RewardWorker:

@@ -21,21 +21,22 @@ from execution.ranks.torchrun import torchrun
 pytestmark = pytest.mark.slow
 
 PROGRAM = Path(__file__).parent / "rank_program.py"
+TESTS = Path(__file__).parents[2]
 
 
 def _ends(folder: Path, name: str) -> list[dict[str, Any]]:
-    """What each rank that got that far wrote about a scenario, in rank order."""
+    """What each rank that got that far wrote about a scenario, in rank order; no rank is left."""
     files = sorted(folder.glob("rank-*.json"))
     read = [json.loads(file.read_text()) for file in files]
     alive = [each["pid"] for each in read if Path(f"/proc/{each['pid']}").exists()]
     assert alive == [], "a rank outlived its launcher"
-    return [each[name] for each in read]
+    return [each[name] for each in read if name in each]
 
 
 def test_ranks_that_are_processes(tmp_path: Path) -> None:
-    """A batch that straddles four ranks, latents where they are, and an error that all share, one after the other."""
-    done = torchrun(PROGRAM, str(tmp_path), "all_ok", "latents", "one_raises", "all_ok", ranks=4)
-    assert done.returncode == 0, done.stderr
+    """A batch that straddles four ranks, latents where they are, an error that all share, and at last one that dies."""
+    done = torchrun(PROGRAM, str(tmp_path), "all_ok", "latents", "one_raises", "all_ok", "one_dies", ranks=4)
+    assert done.returncode == 1, done.stderr
     alone = batch_of(10, 2)
     report = worker_for(None, tell).score(alone)
     ok = _ends(tmp_path, "all_ok")
@@ -51,18 +52,31 @@ def test_ranks_that_are_processes(tmp_path: Path) -> None:
     expected = ["RewardContractError", "provider 'told', group 'g3': rank 3: out of cheese", "KeyError"]
     assert [end["error"] for end in raised] == [expected] * 4
     assert [row[1:] for end in raised for row in end["written"]] == [[{}, None]] * 20
+    _check_gone(_ends(tmp_path, "one_dies"), 3)
 
 
-@pytest.mark.parametrize(("scenario", "ranks"), [("one_hangs", 2), ("one_dies", 3)])
-def test_a_rank_that_is_gone_ends_the_others_inside_the_bound(tmp_path: Path, scenario: str, ranks: int) -> None:
-    """Every other rank raises the same error, which names the one that did not come, and no process is left."""
-    done = torchrun(PROGRAM, str(tmp_path), scenario, ranks=ranks)
-    assert done.returncode == 1
-    ends = _ends(tmp_path, scenario)
+def _check_gone(ends: list[dict[str, Any]], others: int) -> None:
+    """Every other rank raised the same error inside the bound, which names the one that did not come."""
     text = f"rank 1 did not come to the step 'evaluate' within {BOUND_S:g} s: hung or dead"
-    assert [end["error"] for end in ends] == [["RewardUnavailableError", text, None]] * (ranks - 1)
+    assert [end["error"] for end in ends] == [["RewardUnavailableError", text, None]] * others
     assert max(end["seconds"] for end in ends) < BOUND_S + 20
     assert all(row[1:] == [{}, None] for end in ends for row in end["written"])
+
+
+@pytest.mark.parametrize("scenario", ["one_hangs", "one_dies"])
+def test_a_rank_that_is_gone_ends_the_others_inside_the_bound(tmp_path: Path, scenario: str) -> None:
+    """Also at a store that is no process: nobody but the other ranks finds out."""
+    (tmp_path / "store").mkdir()
+    job = {**os.environ, "PYTHONPATH": str(TESTS), "STORE": str(tmp_path / "store"), "WORLD_SIZE": "3"}
+    command = [sys.executable, str(PROGRAM), str(tmp_path), "all_ok", scenario]
+    ranks = [subprocess.Popen(command, env={**job, "RANK": str(rank)}) for rank in range(3)]
+    try:
+        assert [ranks[rank].wait(60) for rank in (0, 2)] == [1, 1]
+    finally:
+        for each in ranks:
+            each.kill()
+            each.wait()
+    _check_gone(_ends(tmp_path, scenario), 2)
 
 
 STOPPED = """

@@ -6,6 +6,7 @@ from __future__ import annotations
 import hashlib
 import os
 import shutil
+import signal
 import socket
 import ssl
 import subprocess
@@ -231,3 +232,18 @@ def test_nothing_of_a_request_stays(post_to: PostTo) -> None:
 def test_the_repr_names_the_program() -> None:
     """That is all there is to show."""
     assert repr(CurlTransport()) == "CurlTransport(program='curl')"
+
+
+def test_a_broken_answer_is_told_where_no_exit_code_can_be_learnt(post_to: PostTo) -> None:
+    """A process that ignores SIGCHLD is told 0 of each child: what broke off is no answer all the same."""
+    cut = raw(b"HTTP/1.1 200 OK\r\nContent-Length: 99\r\n\r\n" + b'{"scores":[0.5]}')
+    before = signal.signal(signal.SIGCHLD, signal.SIG_IGN)
+    try:
+        with FakeRewardService(pull=[cut, answer(200, b"{}")]) as service:
+            found = CurlTransport().post(post_to(service.pull_url))
+            assert isinstance(found, NoAnswer)
+            assert (found.status, found.sent) == (200, True)
+            assert found.why.startswith("curl exit 18 (transfer closed with 83 bytes")
+            assert CurlTransport().post(post_to(service.pull_url)) == Answer(200, b"{}")
+    finally:
+        signal.signal(signal.SIGCHLD, before)

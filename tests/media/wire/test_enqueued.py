@@ -37,7 +37,7 @@ def test_a_ticket_is_read_as_it_stands(answer: dict[str, Any], ticket: tuple[str
         (b'{"uuid":"  "}', "its uuid is missing"),
         (b'{"uuid":17}', "its uuid is missing"),
         (b'{"uuid":["u1"]}', "its uuid is missing"),
-        (b'{"uuid":"u1","uuid":"u2"}', "'uuid' stands twice"),
+        (b'{"uuid":"u1","uuid":"u2"}', "a key stands twice"),
         (b'{"uuid":"\\ud800"}', "can't be sent back"),
         (b'{"uuid":"' + b"u" * 513 + b'"}', "more than 512 characters"),
         (b'{"uuid":"u1","replica_id":7}', "its replica_id can't be a header"),

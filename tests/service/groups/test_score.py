@@ -8,6 +8,7 @@ import subprocess
 import threading
 from collections.abc import Callable
 from pathlib import Path
+from time import sleep
 from typing import Any
 
 import pytest
@@ -188,6 +189,28 @@ def test_a_body_that_is_too_long_is_refused(shared: Served) -> None:
     assert "longer than 1048576 bytes" in error_of(shared.group(body), 413, "request")["message"]
     chunked = shared.ask("POST", "/v1/score", iter([body[:9], body[9:]]), Content_Type="application/json")
     assert "longer than 1048576 bytes" in error_of(chunked, 413, "request")["message"]
+
+
+def test_a_factory_can_not_harm_the_service(serve_it: ServeIt) -> None:
+    """It is called in a worker alone: one that dies is told; one that hangs, or fails to close, holds up no end."""
+    served = serve_it("--catalog", "my_rewards:catalog", "--start-timeout", "300", "--drain", "0")
+    error = error_of(served.group(group("a", provider="dying", reference=None)), 400, "config")
+    assert "was killed by SIGKILL, after it had loaded the catalog" in error["message"]
+    scores = served.group(group("a", provider="unclosed", reference=None))
+    assert scores.json["items"] == [{"trajectory_id": "t0", "terms": {"one": 1.0}}]
+    others = served.children()
+    answers: list[Answer] = []
+    waiting = threading.Thread(
+        target=lambda: answers.append(served.group(group("a", provider="stuck", reference=None)))
+    )
+    waiting.start()
+    while served.children() <= others:
+        sleep(0.01)
+    assert served.end() == 0
+    waiting.join(60)
+    assert "closed" in error_of(answers[0], 503, "unavailable")["message"]
+    assert "provider unclosed failed to close: raised ValueError: it can't be closed" in served.log
+    assert "Traceback" not in served.log
 
 
 def test_too_many_groups_are_refused(serve_it: ServeIt) -> None:

@@ -102,6 +102,7 @@ def test_a_line_that_is_no_object_is_refused(line: bytes, text: str) -> None:
         (image_line(reward_fn={"brightness": -1.0}), IMAGE, r"expected a weight above 0, got -1.0"),
         (image_line(reward_fn={"brightness": True}), IMAGE, r"expected a weight above 0, got True"),
         (image_line(reward_fn={"brightness": None}), IMAGE, r"expected a weight above 0, got None"),
+        (image_line(reward_fn={"brightness": -(10**400)}), IMAGE, r"expected a weight above 0, got an int of"),
         (image_line("ocr"), IMAGE, "no reward is named 'ocr'; known: brightness, colourfulness"),
         (image_line("motion"), IMAGE, "reward 'motion' scores videos, media_type is 'image'"),
         (video_line("brightness"), VIDEO, "reward 'brightness' scores images, media_type is 'video'"),
@@ -109,6 +110,7 @@ def test_a_line_that_is_no_object_is_refused(line: bytes, text: str) -> None:
         (image_line(prompts="a fox"), IMAGE, "prompts: expected a list of strings"),
         (image_line(prompts=["a", 1]), IMAGE, "prompts: expected a list of strings"),
         (image_line(prompts=["a"]), IMAGE, r"prompts \(1\) must match batch \(2\)"),
+        (image_line(prompts=["a", "b\ud800"]), IMAGE, r"prompts\[1\]: it holds a lone surrogate"),
         (image_line(prompts=[]), IMAGE, r"prompts \(0\) must match batch \(2\)"),
         (video_line(video_infos=None), VIDEO, "video_infos: expected a list such as"),
         (video_line(video_infos={"video_fps": 1}), VIDEO, "video_infos: expected a list such as"),
@@ -124,6 +126,12 @@ def test_a_request_that_can_not_be_done_is_refused(line: Any, shape: tuple[int, 
     with pytest.raises(Refusal, match=text) as caught:
         parsed(line, shape)
     assert caught.value.status == 422
+
+
+def test_a_weight_may_be_any_number_above_zero() -> None:
+    """It changes nothing, so not even its size does."""
+    for weight in (10**400, 1e308, 5e-324):
+        assert parsed(image_line(reward_fn={"brightness": weight}), IMAGE).rewards == ("brightness",)
 
 
 def test_every_fault_is_named_at_once() -> None:

@@ -72,6 +72,7 @@ def test_numbers_and_series_of_numbers_are_scores(two: ScoreCall, value: Any, sc
         ({"a": 1.0, "b": None}, "series 'b' of sample 0: expected a number, got None"),
         ({1: 0.5}, "it returned a series that is named 1 (int)"),
         ({"": 0.5}, "it returned a series that is named"),
+        ({"\ud800": 0.5}, "it returned a series that is named '\\ud800'"),
     ],
 )
 def test_everything_else_is_an_error(two: ScoreCall, value: Any, error: str) -> None:
@@ -89,6 +90,31 @@ def test_one_bad_sample_fails_the_batch(two: ScoreCall) -> None:
 
     reply = score_file(function, two)
     assert (reply.scores, reply.error) == (None, "it raised ZeroDivisionError: float division by zero (sample 1)")
+
+
+def test_an_error_can_be_sent_and_is_short(two: ScoreCall) -> None:
+    """What UTF-8 can't carry comes out escaped; a text without end is cut."""
+
+    def function(*_: Any) -> float:
+        raise ValueError("\ud800" + "x" * 100_000)
+
+    error = str(score_file(function, two).error)
+    assert error.startswith("it raised ValueError: \\ud800xxx")
+    assert error.encode().endswith(b"xxx...")
+    assert len(error) < 5000
+
+
+def test_a_number_that_can_not_be_had_is_an_error(two: ScoreCall) -> None:
+    """A tensor whose value can't be read, such as one without data, fails the batch as an exception of the function."""
+
+    class Empty:
+        ndim = 0
+
+        def item(self) -> float:
+            raise RuntimeError("it has no data")
+
+    reply = score_file(lambda *_: Empty(), two)
+    assert (reply.scores, reply.error) == (None, "it raised RuntimeError: it has no data (sample 0)")
 
 
 def test_samples_have_the_same_series(two: ScoreCall) -> None:

@@ -71,3 +71,18 @@ def test_young_results_are_waited_for_until_they_are_pulled() -> None:
         await asyncio.wait_for(store.wait_until_read(0.01), 30)
 
     asyncio.run(run())
+
+
+def test_results_take_a_bounded_room() -> None:
+    """Long ones, too, go oldest first; the newest stays although it alone is longer than the bound."""
+
+    async def run() -> tuple[list[Found], list[int]]:
+        forgotten: list[int] = []
+        store = MemoryStore(ttl_s=10, most=100, most_bytes=5, forgotten=forgotten.append)
+        for reward, body in (("a", b"11"), ("b", b"222"), ("c", b"3"), ("d", b"4444"), ("e", b"555555")):
+            await store.finish("u", reward, body)
+        return [await store.find("u", reward) for reward in "abcde"], forgotten
+
+    unknown = State.UNKNOWN
+    # 11+222 fit; 3 pushes out 11; 4444 pushes out 222; 555555 pushes out the rest.
+    assert asyncio.run(run()) == ([unknown, unknown, unknown, unknown, b"555555"], [1, 1, 2])

@@ -6,6 +6,8 @@ from __future__ import annotations
 import os
 import signal
 import socket
+import subprocess
+import sys
 import threading
 from collections.abc import Callable
 from pathlib import Path
@@ -50,6 +52,20 @@ def test_a_signal_ends_it_with_nothing_left(serve_it: ServeIt, tmp_path: Path) -
     assert _gone(children)
     with socket.create_server(served.address, reuse_port=False):
         pass
+
+
+def test_a_signal_before_it_listens_ends_it_too(workplace: Path, tmp_path: Path) -> None:
+    """While a scorer is loaded, which may take its time: exit code 0, no process, no file."""
+    flags = ("--image-scorer", "slow=slow_scorers:f", "--start-timeout", "600", "--spool-dir", str(tmp_path))
+    command = [sys.executable, "-m", "posttrain", "serve", "--port", "0", *flags]
+    with subprocess.Popen(command, cwd=workplace, stdout=subprocess.PIPE, stderr=subprocess.PIPE) as process:
+        while not (children := children_of(process.pid)):
+            sleep(0.01)
+        process.send_signal(signal.SIGTERM)
+        out, log = process.communicate(timeout=60)
+    assert (process.returncode, out) == (0, b""), log
+    assert _gone(children)
+    assert list(tmp_path.iterdir()) == []
 
 
 def test_work_drains_before_the_end(serve_it: ServeIt) -> None:

@@ -100,7 +100,10 @@ def test_the_token_is_nowhere(guarded: Served) -> None:
             texts.append(Path(f"/proc/{pid}/environ").read_text())
     assert [text for text in texts if TOKEN in text or TOKEN[:16] in text] == []
     assert len(children_of(guarded.process.pid)) >= 3
-    assert json.loads(guarded.ask("GET", "/openapi.json").text)["security"] == [{"bearer": []}]
+    described = json.loads(guarded.ask("GET", "/openapi.json").text)
+    assert described["security"] == [{"bearer": []}]
+    assert described["paths"]["/healthz"]["get"]["security"] == []
+    assert "401" in described["paths"]["/v1/score"]["post"]["responses"]
 
 
 def test_a_large_upload_without_the_token_is_answered(guarded: Served) -> None:

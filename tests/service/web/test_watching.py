@@ -87,7 +87,35 @@ def test_a_group_is_described_with_an_example(described: Any) -> None:
     assert {"GroupIn", "CandidateIn", "GroupOut", "FailureOut"} <= set(schemas)
     assert schemas["GroupIn"]["examples"]
     responses = described["paths"]["/v1/score"]["post"]["responses"]
-    assert set(responses) == {"200", "400", "413", "422", "429", "503"}
+    assert set(responses) == {"200", "400", "408", "413", "422", "429", "503"}
+
+
+def test_what_is_answered_is_described(shared: Served, described: Any) -> None:
+    """Status, content type and the members of real answers stand in the description."""
+    accepted = shared.enqueue(image_line(), npy(1, 1, 1, 3))
+    uuid = accepted.json["uuid"]
+    shared.result(uuid, "brightness")
+    form = "/api/reward/pull"
+    for path, answer in (
+        ("/api/reward/ping", shared.form("/api/reward/ping", {"info_data": "x"})),
+        ("/api/reward/ping", shared.form("/api/reward/ping", {})),
+        ("/api/reward/enqueue", accepted),
+        ("/api/reward/enqueue", shared.enqueue(image_line("ocr"), npy(1, 1, 1, 3))),
+        ("/api/reward/enqueue", shared.enqueue(image_line(), b"")),
+        (form, shared.pull(uuid, "brightness")),
+        (form, shared.pull("nobody", "brightness")),
+        (form, shared.form(form, {})),
+        (form, shared.form(form, {"uuid": "x" * 70_000})),
+        ("/healthz", shared.ask("GET", "/healthz")),
+        ("/metrics", shared.ask("GET", "/metrics")),
+    ):
+        (operation,) = described["paths"][path].values()
+        content = operation["responses"][str(answer.status)]["content"]
+        assert set(content) == {answer.headers["content-type"].partition(";")[0]}, (path, answer)
+        if "application/json" in content:
+            schema = content["application/json"]["schema"]
+            shapes = schema.get("anyOf", [schema])
+            assert any(set(s["required"]) <= set(answer.json) <= set(s["properties"]) for s in shapes), (path, answer)
 
 
 def test_the_example_is_scored(shared: Served, described: Any) -> None:

@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import asyncio
 import json
+import os
 from collections.abc import AsyncIterator, Iterable
 from itertools import pairwise
 from pathlib import Path
@@ -119,3 +120,41 @@ def test_a_header_that_claims_much_takes_nothing(tmp_path: Path) -> None:
     """The shape is looked at before any room is made for it."""
     with pytest.raises(Refusal, match="no side may be longer than 65536"):
         uploaded(tmp_path, [body_of(image_line(), npy(1, 1 << 40, 1 << 40, 3, fill=b""))])
+
+
+def test_a_cancelled_upload_lets_go_when_its_write_has_ended(tmp_path: Path) -> None:
+    """The descriptor is not closed under the thread that writes: its number could be another upload's by then."""
+    array = npy(1, 1200, 1000, 3)
+    body, taken = body_of(image_line(), array), list[SpooledFile]()
+    spool = Spool(tmp_path, limit=1 << 30)
+    slow, disk = os.pipe()
+
+    def accept(line: bytes, header: NpyHeader) -> tuple[RequestLine, SpooledFile]:
+        file = spool.reserve(header.total_bytes)
+        assert file is not None
+        # A disk that takes no more than the buffer of a pipe until somebody reads.
+        os.dup2(disk, file._file)
+        os.close(disk)
+        taken.append(file)
+        return parse_line(line, header.shape, BUILT_IN_SCORERS, max_samples=9), file
+
+    async def run() -> bytes:
+        loop = asyncio.get_running_loop()
+        upload = asyncio.create_task(take_in(_stream([body]), most_line_bytes=1000, accept=accept))
+        first = await loop.run_in_executor(None, os.read, slow, 1)
+        upload.cancel()
+        for _ in range(5):
+            await asyncio.sleep(0)
+        assert not upload.done()
+        os.fstat(taken[0]._file)
+        with open(slow, "rb") as reading:  # noqa: PTH123  # a descriptor
+            rest = await loop.run_in_executor(None, reading.read)
+        (ended,) = await asyncio.gather(upload, return_exceptions=True)
+        assert isinstance(ended, asyncio.CancelledError)
+        return first + rest
+
+    try:
+        assert asyncio.run(run()) == array
+        assert spool.used == 0
+    finally:
+        spool.close()

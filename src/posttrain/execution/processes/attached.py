@@ -20,6 +20,7 @@ import sys
 import threading
 import time
 from pathlib import Path
+from types import FrameType
 from typing import Final, final
 
 from posttrain.execution.processes.board import Board
@@ -31,6 +32,8 @@ _PR_SET_PDEATHSIG: Final = 1
 _F_SETSIG: Final = 10
 _LOOK_SECONDS: Final = 2.0
 _PREFERRED_VICTIM: Final = "500"
+_SHOWN_LINES: Final = 12
+"""As many as the driver quotes in an error."""
 
 
 @final
@@ -66,9 +69,11 @@ def attach() -> Attached:
     _tie(lifeline, driver, to_thread=bool(tied))
     for descriptor in (channel, lifeline, board):
         os.set_inheritable(descriptor, False)  # noqa: FBT003  # it takes no keyword
-    # A crash tells where it was, and so does a hang, when the driver asks before it kills.
+    # A crash tells where it was, and so does a hang, when the driver asks before it kills: Python code by itself. Only
+    # C code that never comes back to it is looked at from outside, which may crash where Python code is running.
     faulthandler.enable(all_threads=False)
-    faulthandler.register(signal.SIGUSR1, all_threads=False)
+    signal.signal(signal.SIGUSR1, _tell_where)
+    faulthandler.register(signal.SIGUSR2, all_threads=False)
     shared = Board(board)
     shared.seal(board)
     os.close(board)
@@ -76,6 +81,14 @@ def attach() -> Attached:
     with contextlib.suppress(OSError):
         Path("/proc/self/oom_score_adj").write_text(_PREFERRED_VICTIM, encoding="ascii")
     return Attached(socket.socket(fileno=channel), shared)
+
+
+def _tell_where(_: int, frame: FrameType | None) -> None:
+    lines = ["Stack (most recent call first):"]
+    while frame is not None and len(lines) < _SHOWN_LINES:
+        lines.append(f'  File "{frame.f_code.co_filename}", line {frame.f_lineno} in {frame.f_code.co_name}')
+        frame = frame.f_back
+    os.write(2, "\n".join([*lines, ""]).encode("utf-8", "replace"))
 
 
 def _tie(lifeline: int, driver: int, *, to_thread: bool) -> None:

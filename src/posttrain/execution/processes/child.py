@@ -109,16 +109,16 @@ def main() -> None:
 def _begin(start: Start, board: Board, providers: ExitStack) -> _Evaluation:
     """Everything up to open providers, which `providers` closes."""
     sys.path[:] = start.path
-    board.cells[Board.PROVIDER] = 1
     catalog = load_catalog(start.catalog, base=None if start.folder is None else Path(start.folder))
+    board.cells[Board.PROVIDER] = 1
     names = [promise.identity.provider for promise in start.promises]
     _check_promises(start.promises, tuple(promise_of(catalog.identity(name), catalog.spec(name)) for name in names))
-    board.cells[Board.PROVIDER] = 2
     prepared = tuple(construct(name, catalog.spec(name)) for name in names)
-    board.cells[Board.PROVIDER] = 3
+    board.cells[Board.PROVIDER] = 2
     _check_machine(prepared)
-    board.cells[Board.PROVIDER] = 4
+    board.cells[Board.PROVIDER] = 3
     providers.enter_context(opened({each.name: each.provider for each in prepared}))
+    board.cells[Board.PROVIDER] = 4
     return _Evaluation(prepared, board)
 
 

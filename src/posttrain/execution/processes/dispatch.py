@@ -284,10 +284,8 @@ class Call:
                     self._lost(worker, why, MemoryError(f"past {limit} MiB"))
 
     def _too_slow(self, worker: Worker, child: ChildProcess) -> None:
+        # It may end of being asked, or answer at the very last; too slow it was all the same.
         child.ask_where()
-        self._read(worker, child)
-        if worker.child is not child or worker.due > monotonic():
-            return  # it answered at the very last
         if worker.is_ready:
             seconds = self._limits.group_timeout_s
             why = f"did not score the group within {seconds:g} s (group_timeout_s) and was killed"
@@ -301,7 +299,8 @@ class Call:
         child = worker.child
         if child is None:
             return
-        was_ready, given = worker.is_ready, list(worker.given)
+        was_ready, answered = worker.is_ready, self._last_answers(worker, child)
+        given = list(worker.given)
         step, begun, at = worker.step, worker.begun, worker.at
         self._unwatch(child)
         ended = worker.stop()
@@ -309,9 +308,9 @@ class Call:
         cause = cause or ChildProcessError(ended)
         last = child.printed.last_lines
         told = f"{worker.name} {why}" + (f"\nThe last that it printed:\n{listing(last)}" if last else "")
-        # What it answered was read before, so of the rest it had at most one in its hands.
+        # It is dead and all that it answered is read, so of the rest it had at most one in its hands.
         blamed = [each for each in given if each.number <= begun]
-        if was_ready and given and not blamed and isinstance(cause, TimeoutError):
+        if was_ready and given and not (blamed or answered) and isinstance(cause, TimeoutError):
             blamed = given[:1]
         self._waiting.extendleft(
             each.place for each in reversed(given) if each not in blamed and each.place < self._end
@@ -324,6 +323,19 @@ class Call:
             self._count_fruitless(RewardConfigError(told), cause)
         self._pool.restarts += 1
         self._start(worker)
+
+    def _last_answers(self, worker: Worker, child: ChildProcess) -> bool:
+        """End a child and take in what it still answered; whether that was anything.
+
+        One that is at work may answer a group and begin the next in the moment before it is killed.
+        """
+        child.kill()
+        child.await_end(_ENDING_SECONDS)
+        before = len(worker.given)
+        with suppress(WireError):  # of one that writes garbage there is no more to be read
+            for kind, payload in worker.messages() if worker.is_ready else ():
+                self._answer(worker, kind, payload)
+        return len(worker.given) < before
 
     def _blame(self, given: Given, at: tuple[int, int], told: str, cause: Exception) -> None:
         group, (provider, candidate) = self._groups[given.place], at

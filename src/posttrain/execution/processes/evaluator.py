@@ -42,7 +42,7 @@ class ProcessEvaluator:
         group_timeout_s: wall-clock seconds for one group by all selected providers.
         memory_limit_mib: bound on the resident memory of a worker and what it started, looked at every 50 ms. Default:
             none.
-        start_timeout_s: seconds for a worker to start and open its providers.
+        start_timeout_s: seconds for a worker to start and open its providers; to close them it has as many, at most 10.
         catalog_folder: folder that a catalog file is relative to. Default: the working directory.
 
     Raises:
@@ -199,7 +199,13 @@ class ProcessEvaluator:
         return evaluations
 
     def close(self) -> None:
-        """See `GroupEvaluator.close`. Groups that another thread still evaluates are given up."""
+        """See `GroupEvaluator.close`. What another thread still opens or evaluates is given up."""
+        if (opening := self._unfinished) is not None:
+            # Else the lock would be waited for as long as a provider may take to open.
+            opening.is_closing = True
+            for worker in opening.workers:
+                if (child := worker.child) is not None:
+                    child.kill()
         with self._changing:
             self._drop_unfinished()
             if (pool := self._pool) is not None:

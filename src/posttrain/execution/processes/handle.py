@@ -30,7 +30,7 @@ __all__ = ["ChildProcess"]
 
 _READ: Final = 1 << 18
 _REAP_SECONDS: Final = 10.0
-_LAST_WORDS_SECONDS: Final = 0.3
+_LAST_WORDS_SECONDS: Final = 0.2
 _PRINTED_AT_ONCE: Final = 16
 _PARTS_AT_ONCE: Final = 16
 
@@ -190,16 +190,24 @@ class ChildProcess:
             self.printed.take(data)
 
     def ask_where(self) -> None:
-        """Have a child that hangs print where it is, within a moment; it is to be killed right after."""
-        if self._process is None or self.has_ended:
-            return
+        """Have a child that hangs print where it is, within a moment; it is to be killed right after.
+
+        The first signal is answered by Python code, the second in the middle of any code (see `attach`): being asked
+        may be the end of it.
+        """
+        for number in (signal.SIGUSR1, signal.SIGUSR2):
+            if self._process is None or self.has_ended or self._tells(number):
+                return
+
+    def _tells(self, number: signal.Signals) -> bool:
         with suppress(ProcessLookupError, PermissionError):
-            os.kill(self.pid, signal.SIGUSR1)
-        deadline = monotonic() + _LAST_WORDS_SECONDS
+            os.kill(self.pid, number)
+        has_told, deadline = False, monotonic() + _LAST_WORDS_SECONDS
         while self.is_printing and (left := deadline - monotonic()) > 0 and _readable([self.printing], left):
             self.read_printed()
             # The rest of the lines follows at once.
-            deadline = min(deadline, monotonic() + _LAST_WORDS_SECONDS / 6)
+            has_told, deadline = True, min(deadline, monotonic() + _LAST_WORDS_SECONDS / 4)
+        return has_told
 
     def kill(self) -> None:
         """Kill the child and everything in its process group; it is reaped by `end`. Safe from any thread."""

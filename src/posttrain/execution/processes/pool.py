@@ -33,6 +33,7 @@ class Pool:
         self.restarts = 0
         """Workers that were replaced."""
         self.is_closing = False
+        self._close_s = min(_CLOSE_SECONDS, limits.start_timeout_s)
         self._waiting = 0
         self._changed = threading.Condition()
 
@@ -102,7 +103,7 @@ class Pool:
                 worker.owner = None
 
     def _take_all(self) -> None:
-        deadline = monotonic() + _CLOSE_SECONDS
+        deadline = monotonic() + self._close_s
         with self._changed:
             while True:
                 self._free(len(self.workers))
@@ -120,13 +121,13 @@ class Pool:
         for worker in idle:
             if worker.child is not None:
                 worker.child.send(Kind.CLOSE)
-        deadline = monotonic() + _CLOSE_SECONDS
-        failures = [error for worker in idle if (error := _closed(worker, deadline)) is not None]
+        deadline = monotonic() + self._close_s
+        failures = [error for worker in idle if (error := _closed(worker, deadline, self._close_s)) is not None]
         if failures:
             raise failures[0]
 
 
-def _closed(worker: Worker, deadline: float) -> RewardError | None:
+def _closed(worker: Worker, deadline: float, seconds: float) -> RewardError | None:
     """Wait for a worker to close its providers; gives the error of one that failed to."""
     child = worker.child
     if child is None:
@@ -141,5 +142,5 @@ def _closed(worker: Worker, deadline: float) -> RewardError | None:
     if child.has_ended:
         LOGGER.warning("%s ended before its providers were closed", worker.name)
     else:
-        LOGGER.warning("%s did not close its providers within %g s and is killed", worker.name, _CLOSE_SECONDS)
+        LOGGER.warning("%s did not close its providers within %g s and is killed", worker.name, seconds)
     return None

@@ -150,8 +150,8 @@ class Worker:
             return inf
         since = self._since
         if self.begun >= self.given[0].number:
-            told = self._living.board.cells[Board.SINCE] / 1e9
-            since = told if told <= monotonic() else since
+            # Never later than it could have begun, whatever a scorer writes there.
+            since = min(since, self._living.board.cells[Board.SINCE] / 1e9)
         return since + self._limits.group_timeout_s
 
     def resident_mib(self) -> float:

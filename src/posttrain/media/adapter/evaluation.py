@@ -122,7 +122,7 @@ class Evaluation:
     def _check_time(self, what: str) -> None:
         """What can't be interrupted is refused when it comes late."""
         taken = monotonic() - self.started
-        if taken > self.config.evaluation_timeout_s:
+        if taken >= self.config.evaluation_timeout_s:
             raise RewardUnavailableError(
                 f"{what} came {taken:.3f} s after the start, past evaluation_timeout_s "
                 f"({self.config.evaluation_timeout_s:g} s), and is refused"

@@ -175,7 +175,7 @@ class ServiceConfig:
 
 
 def _revision_faults(revision: object) -> list[str]:
-    if revision == REVISION_SENTINEL:
+    if isinstance(revision, str) and revision.strip() == REVISION_SENTINEL:
         stands_for = "stands for the revision that you deployed: set it to the immutable revision of the scorer"
         return [f"provider_revision: {REVISION_SENTINEL!r} {stands_for} (an image digest, a commit)"]
     return text_faults("provider_revision", revision)

@@ -129,29 +129,34 @@ def _trace(report: bytes, mark: str) -> _Trace | None:
 def _reply(ended: Ended, trace: _Trace | None, request: Post) -> Reply:
     sent = trace is None or trace.sent
     status = trace.status if trace is not None and trace.status >= 200 else None
-    if ended.overflowed or ended.exit_code == _TOO_LONG:
-        why = f"the answer is longer than {request.max_response_bytes} bytes (max_response_bytes)"
-        return NoAnswer(why=why, sent=True, status=status, oversized=True)
+    code, why = _end_of(ended)
+    if ended.overflowed or code == _TOO_LONG:
+        long = f"the answer is longer than {request.max_response_bytes} bytes (max_response_bytes)"
+        return NoAnswer(why=long, sent=True, status=status, oversized=True)
     if ended.overran:
         return NoAnswer(
             why=f"curl did not end within {request.timeout_s:.3g} s and was killed", sent=sent, status=status
         )
-    why = _words(ended)
-    if ended.exit_code in _DISTRUST and not sent:
+    if code in _DISTRUST and not sent:
         raise RewardConfigError(
             f"the connection is not trusted: {why}. Nothing was sent; have the server use a certificate that this "
             "machine trusts, or name its authority's file in the variable CURL_CA_BUNDLE"
         )
-    if ended.exit_code in _ON_THIS_SIDE and not sent:
+    if code in _ON_THIS_SIDE and not sent:
         raise RewardConfigError(f"curl could not make the request: {why}. Nothing was sent")
-    if ended.exit_code != 0 or trace is None or status is None:
+    if code != 0 or trace is None or status is None:
         return NoAnswer(why=why, sent=sent, status=status)
     return Answer(status, ended.out, trace.location)
 
 
-def _words(ended: Ended) -> str:
-    """How curl ended; of its standard error only its own closing message, which holds nothing of the config."""
+def _end_of(ended: Ended) -> tuple[int, str]:
+    """How curl ended, as a code and in words; of its standard error only its own closing message.
+
+    That message holds nothing of the config. Its code counts where the system gave 0: in a process that ignores
+    SIGCHLD, as one that inherited it does, no exit code can be learnt, and Python says 0 of each.
+    """
     if ended.exit_code < 0:
-        return f"curl was ended by signal {-ended.exit_code}"
-    found = re.search(r"^curl: \(\d+\) (.*)$", ended.report.decode("utf-8", "replace"), re.MULTILINE)
-    return f"curl exit {ended.exit_code}" + (f" ({found[1].strip()[:200]})" if found else "")
+        return ended.exit_code, f"curl was ended by signal {-ended.exit_code}"
+    found = re.search(r"^curl: \((\d+)\) (.*)$", ended.report.decode("utf-8", "replace"), re.MULTILINE)
+    code = ended.exit_code or (int(found[1]) if found else 0)
+    return code, f"curl exit {code}" + (f" ({found[2].strip()[:200]})" if found else "")

@@ -4,14 +4,16 @@
 from __future__ import annotations
 
 import json
-from collections.abc import Iterable
+import re
+from collections.abc import Iterable, Iterator
 from typing import Final, final
-from urllib.parse import quote, quote_plus
+from urllib.parse import quote, quote_plus, unquote_plus
 
 __all__ = ["Quoter"]
 
 _SHOWN: Final = 300
 _MASK: Final = "[credential]"
+_ESCAPE: Final = re.compile(r"\\(?:u([0-9a-fA-F]{4})|(.))", re.DOTALL)
 
 
 @final
@@ -24,7 +26,8 @@ class Quoter:
 
     def __init__(self, secrets: Iterable[str] = ()) -> None:
         spellings: set[str] = set()
-        for secret in filter(None, secrets):
+        self._secrets = tuple(filter(None, secrets))
+        for secret in self._secrets:
             escaped = json.dumps(secret)[1:-1]
             spellings |= {secret, escaped, escaped.replace("/", "\\/"), quote(secret, safe=""), quote_plus(secret)}
         # The longest first: one may hold another.
@@ -40,8 +43,17 @@ class Quoter:
         plain = text if isinstance(text, str) else _json(text)
         for spelling in self._spellings:
             plain = plain.replace(spelling, _MASK)
+        if any(secret in reading for reading in _readings(plain) for secret in self._secrets):
+            # In a rarer spelling, of which JSON and URLs allow many.
+            plain = f"not shown, it holds the {_MASK}"
         plain = " ".join("".join(each if each.isprintable() else " " for each in plain).split())
         return f'"{plain[:_SHOWN]}..."' if len(plain) > _SHOWN else f'"{plain}"'
+
+
+def _readings(text: str) -> Iterator[str]:
+    """What a reader of a URL, and one of JSON, would take `text` for."""
+    yield unquote_plus(text)
+    yield _ESCAPE.sub(lambda found: chr(int(found[1], 16)) if found[1] else found[2], text)
 
 
 def _json(value: object) -> str:

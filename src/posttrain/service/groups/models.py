@@ -113,6 +113,7 @@ class FailureOut(BaseModel):
 
 FAILURES: Final[dict[int | str, dict[str, Any]]] = {
     400: {"model": FailureOut, "description": "The body is not JSON of this form, or no such provider is served."},
+    408: {"model": FailureOut, "description": "The body came too slowly."},
     413: {"model": FailureOut, "description": "The body is too long."},
     422: {"model": FailureOut, "description": "The contract was broken: by the group, or by what the provider did."},
     429: {"model": FailureOut, "description": "Too many groups are waiting; see Retry-After."},

@@ -5,15 +5,37 @@ from __future__ import annotations
 
 import asyncio
 from concurrent.futures import ThreadPoolExecutor
-from typing import final
+from dataclasses import replace
+from typing import NoReturn, final
 
-from posttrain.errors import RewardConfigError, RewardUnavailableError
+from posttrain.errors import RewardUnavailableError
 from posttrain.execution.processes.evaluator import ProcessEvaluator
+from posttrain.rewards.catalog.catalog import RewardCatalog
+from posttrain.rewards.contract.request import RewardGroupRequest
+from posttrain.rewards.scorers import BUILT_IN
 from posttrain.rewards.stage.bind import BoundGroup
 from posttrain.rewards.stage.boundary import GroupScores
 from posttrain.rewards.stage.prepare import Selection
 
 __all__ = ["ProviderPool"]
+
+
+class _Elsewhere:
+    """Stands in for a provider in this process."""
+
+    def evaluate(self, request: RewardGroupRequest) -> NoReturn:
+        """Never asked."""
+        raise AssertionError(f"group {request.group_id!r} was to be evaluated in the service itself")
+
+
+def _constructed_elsewhere(selection: Selection) -> Selection:
+    """The same selection, whose factories are called in the workers alone.
+
+    One that hangs, dies or loads a model must not do so in the service, which nobody could kill in part.
+    """
+    catalog = selection.catalog
+    entries = {name: replace(spec, factory=_Elsewhere) for name, spec in catalog.items() if name not in BUILT_IN}
+    return Selection(RewardCatalog(entries, path=catalog.path), selection.names)
 
 
 @final
@@ -24,8 +46,11 @@ class ProviderPool:
         selection: one provider.
         workers: how many groups may be in hand at once.
         group_timeout_s: seconds that a group may wait for a worker, and then be with it.
-        start_timeout_s: seconds that the factory, and then a worker, may take to start.
+        start_timeout_s: seconds that a worker may take to start, the provider's factory included.
         memory_limit_mib: of one worker; None: not limited.
+
+    Raises:
+        RewardConfigError: the catalog has no path that a worker could resolve.
     """
 
     def __init__(
@@ -38,9 +63,7 @@ class ProviderPool:
         memory_limit_mib: int | None,
     ) -> None:
         self._name = selection.names[0]
-        self._selection = selection
         self._timeout_s = group_timeout_s
-        self._start_timeout_s = start_timeout_s
         self._free = asyncio.Semaphore(workers)
         self._threads = ThreadPoolExecutor(workers, thread_name_prefix="posttrain-group")
         self._evaluator = ProcessEvaluator(
@@ -49,8 +72,7 @@ class ProviderPool:
             memory_limit_mib=memory_limit_mib,
             start_timeout_s=start_timeout_s,
         )
-        self._preparing = asyncio.Lock()
-        self._is_prepared = False
+        self._evaluator.prepare(_constructed_elsewhere(selection), None)
         self._closed = False
 
     async def evaluate(self, group: BoundGroup) -> GroupScores:
@@ -59,7 +81,6 @@ class ProviderPool:
         Raises:
             RewardError: as the stage would, also when no worker came free in time.
         """
-        await self._prepare()
         try:
             async with asyncio.timeout(self._timeout_s):
                 await self._free.acquire()
@@ -76,21 +97,10 @@ class ProviderPool:
     async def close(self) -> None:
         """Kill the workers; groups in hand fail."""
         self._closed = True
-        await asyncio.to_thread(self._evaluator.close)
-        await asyncio.to_thread(self._threads.shutdown)
-
-    async def _prepare(self) -> None:
-        """Construct the provider here, as a check; a failure is told to this group, and the next one tries again."""
-        async with self._preparing:
-            if self._is_prepared:
-                return
-            try:
-                async with asyncio.timeout(self._start_timeout_s):
-                    await asyncio.to_thread(self._evaluator.prepare, self._selection, None)
-            except TimeoutError as error:
-                text = f"its factory did not return within {self._start_timeout_s:g} s"
-                raise RewardConfigError(text, provider=self._name) from error
-            self._is_prepared = True
+        try:
+            await asyncio.to_thread(self._evaluator.close)
+        finally:
+            await asyncio.to_thread(self._threads.shutdown)
 
     def _evaluate(self, group: BoundGroup) -> GroupScores:
         (evaluation,) = self._evaluator.evaluate([group], collect_unavailable=False)

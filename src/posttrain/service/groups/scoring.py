@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 import asyncio
+import logging
 from collections.abc import Callable
 from time import monotonic
 from typing import Any, Final, final
@@ -34,6 +35,9 @@ _STATUS: Final = (
     (RewardUnavailableError, 503, "unavailable"),
     (RewardContractError, 422, "contract"),
 )
+
+
+_log = logging.getLogger("posttrain.service.groups")
 
 
 @final
@@ -87,7 +91,11 @@ class GroupDesk:
     async def stop(self) -> None:
         """Kill every worker; groups in hand fail as unavailable."""
         self._stopping = True
-        await asyncio.gather(*(pool.close() for pool in self._pools.values()))
+        names, pools = list(self._pools), self._pools.values()
+        for name, failure in zip(names, await asyncio.gather(*map(_closed, pools)), strict=True):
+            if failure is not None:
+                # Its scores were given before that, and every other provider is let go of all the same.
+                _log.warning("provider %s failed to close: %s", name, self._masked(failure.message))
 
     async def _answer(self, request: Request) -> Response:
         try:
@@ -157,6 +165,14 @@ class GroupDesk:
     def _failed(self, status: int, text: FailureText) -> Response:
         headers = {"Retry-After": _RETRY_S} if status in {429, 503} else None
         return JSONResponse(FailureOut(error=text).model_dump(), status, headers)
+
+
+async def _closed(pool: ProviderPool) -> RewardError | None:
+    try:
+        await pool.close()
+    except RewardError as error:
+        return error
+    return None
 
 
 def _group(body: bytes) -> GroupIn:

@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Iterator, Mapping
 from typing import Any, Final, final
 
@@ -84,8 +83,11 @@ def _faults(
     if (prompts := fields.get("prompts")) is not None:
         if not isinstance(prompts, list) or not all(isinstance(each, str) for each in prompts):
             yield f"prompts: expected a list of strings, got {describe(prompts)}"
-        elif len(prompts) != samples:
-            yield f"prompts ({len(prompts)}) must match batch ({samples})"
+        else:
+            if len(prompts) != samples:
+                yield f"prompts ({len(prompts)}) must match batch ({samples})"
+            if lone := [at for at, each in enumerate(prompts) if not _is_text(each)]:
+                yield f"prompts[{lone[0]}]: it holds a lone surrogate, which no UTF-8 can carry"
     if media_type == "video":
         yield from _video_faults(fields.get("video_infos"), samples)
     if not isinstance(fields.get("input_info") or {}, dict):
@@ -110,7 +112,8 @@ def _reward_faults(
         yield f'reward_fn: expected an object such as {{"brightness": 1.0}}, got {describe(rewards)}'
         return
     for name, weight in rewards.items():
-        if type(weight) not in {int, float} or not math.isfinite(weight) or weight <= 0:
+        # A comparison takes an int of any size, and is false of NaN; the line holds no infinity.
+        if type(weight) not in {int, float} or not weight > 0:
             yield f"reward_fn[{name[:80]!r}]: expected a weight above 0, got {describe(weight)}"
         spec = scorers.get(name)
         if spec is None:
@@ -119,6 +122,11 @@ def _reward_faults(
             yield f"reward {name!r} scores {spec.media_type}s, media_type is {media_type!r}"
         elif spec.needs_prompts and prompts is None:
             yield f"reward {name!r} needs prompts"
+
+
+def _is_text(value: str) -> bool:
+    """Whether its process can be sent `value`."""
+    return not any("\ud800" <= each <= "\udfff" for each in value)
 
 
 def _video_faults(infos: object, samples: int) -> Iterator[str]:

@@ -10,13 +10,17 @@ import importlib
 import math
 from collections.abc import Callable, Mapping
 from time import perf_counter
-from typing import Any, final
+from typing import Any, Final, final
 
 import msgspec
 
 from posttrain.errors import RewardConfigError, describe, text_of
 
 __all__ = ["ScoreCall", "ScoreReply", "load_function", "score_file"]
+
+
+_LONGEST_ERROR: Final = 4000
+"""Characters of an error that are kept: it is held, and sent, with the result."""
 
 
 @final
@@ -91,8 +95,14 @@ def score_file(function: Callable[[Any, Mapping[str, Any]], Any], call: ScoreCal
             for name, value in one.items():
                 series.setdefault(name, []).append(value)
     except _Refused as error:
-        return ScoreReply(error=str(error), low=low, high=high, opened_s=opened)
+        return ScoreReply(error=_sendable(str(error)), low=low, high=high, opened_s=opened)
     return ScoreReply(scores=series, low=low, high=high, opened_s=opened, seconds=perf_counter() - started - opened)
+
+
+def _sendable(text: str) -> str:
+    """`text` without what UTF-8 can't carry, and not longer than anybody reads."""
+    short = text if len(text) <= _LONGEST_ERROR else f"{text[:_LONGEST_ERROR]}..."
+    return short.encode(errors="backslashreplace").decode()
 
 
 def _info(call: ScoreCall, at: int, samples: int) -> dict[str, Any]:
@@ -114,26 +124,28 @@ def _call(
 ) -> dict[str, float]:
     try:
         value = function(sample, info)
+        series = value.items() if isinstance(value, dict) else ((reward, value),)
+        numbers = {name: _plain(number) for name, number in series}
     except Exception as error:
         raise _Refused(f"it raised {type(error).__name__}: {text_of(error)} (sample {info['index']})") from error
-    if not isinstance(value, dict):
-        value = {reward: value}
-    if not value:
+    if not numbers:
         raise _Refused(f"it returned no series for sample {info['index']}")
-    return {_series(name, info): _number(number, name, info) for name, number in value.items()}
+    return {_series(name, info): _number(number, name, info) for name, number in numbers.items()}
+
+
+def _plain(value: Any) -> Any:
+    """The number of a numpy scalar or a tensor without axes; everything else as it is."""
+    return value.item() if hasattr(value, "item") and getattr(value, "ndim", None) == 0 else value
 
 
 def _series(name: object, info: Mapping[str, Any]) -> str:
-    if not isinstance(name, str) or not name:
+    if not isinstance(name, str) or not name or not name.isprintable():
         raise _Refused(f"it returned a series that is named {describe(name)} for sample {info['index']}")
     return name
 
 
 def _number(value: Any, name: object, info: Mapping[str, Any]) -> float:
     where = f"series {name!r} of sample {info['index']}"
-    if hasattr(value, "item") and getattr(value, "ndim", None) == 0:
-        # A numpy scalar or a tensor without axes.
-        value = value.item()
     if isinstance(value, bool) or not isinstance(value, (int, float)):
         raise _Refused(f"{where}: expected a number, got {describe(value)}")
     try:

@@ -17,11 +17,12 @@ __all__ = ["MemoryStore"]
 
 @final
 class MemoryStore:
-    """Keeps each finished result for `ttl_s`, and at most `most` of them; the oldest go first, pending ones never.
+    """Keeps each finished result for `ttl_s`, and a bounded number of them; the oldest go first, pending ones never.
 
     Args:
         ttl_s: seconds from finish on.
         most: count of finished results.
+        most_bytes: of their bodies together; what a client wants echoed is in them.
         forgotten: told how many were let go before their time, since there were too many.
         clock: seconds that only go forward.
     """
@@ -31,16 +32,19 @@ class MemoryStore:
         *,
         ttl_s: float,
         most: int,
+        most_bytes: int = 256 << 20,
         forgotten: Callable[[int], None] = lambda _: None,
         clock: Callable[[], float] = monotonic,
     ) -> None:
         self._ttl_s = ttl_s
         self._most = most
+        self._most_bytes = most_bytes
         self._forgotten = forgotten
         self._clock = clock
         self._pending: set[tuple[str, str]] = set()
         # In the order in which they were finished, and so in the order in which they expire.
         self._done: OrderedDict[tuple[str, str], tuple[float, bytes]] = OrderedDict()
+        self._bytes = 0
         self._unread: dict[tuple[str, str], float] = {}
         self._read = asyncio.Event()
 
@@ -59,11 +63,14 @@ class MemoryStore:
         if key not in self._done:
             self._done[key] = (self._clock() + self._ttl_s, body)
             self._unread[key] = self._clock()
-        excess = len(self._done) - self._most
-        for _ in range(excess):
-            self._unread.pop(self._done.popitem(last=False)[0], None)
-        if excess > 0:
-            self._forgotten(excess)
+            self._bytes += len(body)
+        forgotten = 0
+        # The newest stays, however long it is.
+        while len(self._done) > self._most or (self._bytes > self._most_bytes and len(self._done) > 1):
+            self._let_go_of_oldest()
+            forgotten += 1
+        if forgotten:
+            self._forgotten(forgotten)
 
     async def find(self, uuid: str, reward: str) -> Found:
         """See `ResultStore.find`."""
@@ -91,4 +98,9 @@ class MemoryStore:
     def _expire(self) -> None:
         now = self._clock()
         while self._done and next(iter(self._done.values()))[0] <= now:
-            self._unread.pop(self._done.popitem(last=False)[0], None)
+            self._let_go_of_oldest()
+
+    def _let_go_of_oldest(self) -> None:
+        key, (_, body) = self._done.popitem(last=False)
+        self._unread.pop(key, None)
+        self._bytes -= len(body)

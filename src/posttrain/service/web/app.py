@@ -3,34 +3,22 @@
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Any
 
 from fastapi import FastAPI
+from starlette.responses import PlainTextResponse
 
 from posttrain import __version__
 from posttrain.service.groups.models import FAILURES, GroupIn, GroupOut
 from posttrain.service.protocol.refusal import Refusal
 from posttrain.service.settings import ServiceSettings
 from posttrain.service.web.auth import BearerToken
-from posttrain.service.web.edge import Edge
+from posttrain.service.web.described import ENQUEUE_BODY, ENQUEUED, HEALTH, PING, PULLED, UNAUTHORIZED, form
+from posttrain.service.web.edge import OPEN_PATHS, Edge
 from posttrain.service.web.routes import Desk, refused
 from posttrain.service.web.running import Running
 
 __all__ = ["application"]
-
-_ENQUEUE_BODY: Final = {
-    "required": True,
-    "content": {"application/octet-stream": {"schema": {"type": "string", "format": "binary"}}},
-}
-
-
-def _form(*required: str, optional: tuple[str, ...] = ()) -> dict[str, Any]:
-    schema = {
-        "type": "object",
-        "required": list(required),
-        "properties": {name: {"type": "string"} for name in (*required, *optional)},
-    }
-    return {"required": True, "content": {"application/x-www-form-urlencoded": {"schema": schema}}}
 
 
 def application(settings: ServiceSettings, running: Running, token: BearerToken | None) -> Edge:
@@ -46,11 +34,12 @@ def application(settings: ServiceSettings, running: Running, token: BearerToken 
     app.add_exception_handler(Refusal, refused)
     desk, groups = Desk(settings, running), running.groups
     protocol: dict[str, Any] = {"methods": ["POST"], "tags": ["reward protocol"]}
-    app.add_api_route("/api/reward/ping", desk.ping, openapi_extra={"requestBody": _form("info_data")}, **protocol)
-    app.add_api_route("/api/reward/enqueue", desk.enqueue, openapi_extra={"requestBody": _ENQUEUE_BODY}, **protocol)
-    app.add_api_route(
-        "/api/reward/pull", desk.pull, openapi_extra={"requestBody": _form("uuid", optional=("type",))}, **protocol
-    )
+    for path, endpoint, body, responses in (
+        ("/api/reward/ping", desk.ping, form("info_data"), PING),
+        ("/api/reward/enqueue", desk.enqueue, ENQUEUE_BODY, ENQUEUED),
+        ("/api/reward/pull", desk.pull, form("uuid", optional=("type",)), PULLED),
+    ):
+        app.add_api_route(path, endpoint, responses=responses, openapi_extra={"requestBody": body}, **protocol)
     app.add_api_route(
         "/v1/score",
         groups.score,
@@ -65,8 +54,9 @@ def application(settings: ServiceSettings, running: Running, token: BearerToken 
             }
         },
     )
-    app.add_api_route("/healthz", desk.health, methods=["GET"], tags=["watching"])
-    app.add_api_route("/metrics", desk.metrics, methods=["GET"], tags=["watching"])
+    watching: dict[str, Any] = {"methods": ["GET"], "tags": ["watching"]}
+    app.add_api_route("/healthz", desk.health, responses=HEALTH, **watching)
+    app.add_api_route("/metrics", desk.metrics, response_class=PlainTextResponse, **watching)
     _describe(app, token)
     paths = frozenset(route.path for route in app.routes if hasattr(route, "path"))
     return Edge(app, token=token, metrics=running.metrics, paths=paths)
@@ -85,6 +75,12 @@ def _describe(app: FastAPI, token: BearerToken | None) -> None:
         if token is not None:
             components["securitySchemes"] = {"bearer": {"type": "http", "scheme": "bearer"}}
             schema["security"] = [{"bearer": []}]
+            for path, methods in schema["paths"].items():
+                for operation in methods.values():
+                    if path in OPEN_PATHS:
+                        operation["security"] = []
+                    else:
+                        operation["responses"]["401"] = UNAUTHORIZED
         return schema
 
     app.openapi = described  # type: ignore[method-assign]  # the documented way to extend the schema

@@ -74,12 +74,13 @@ class Desk:
         try:
             line, file = await self._upload(request, taken)
             job = Job(str(uuid4()), line, taken.shape, file)
-            if self._running.lanes.is_stopping:
-                raise Refusal(503, "the service is shutting down", retry_after_s=_RETRY_S)  # noqa: TRY301  # undone below
             try:
                 await self._running.store.begin(job.uuid, line.rewards)
             except StoreUnavailableError as error:
                 raise Refusal(503, f"results can't be kept: {error}", retry_after_s=_RETRY_S) from error
+            # Nothing is awaited from here to the queue, so what is accepted is scored, or told that it was not.
+            if self._running.lanes.is_stopping:
+                raise Refusal(503, "the service is shutting down", retry_after_s=_RETRY_S)  # noqa: TRY301  # undone below
         except BaseException:
             taken.give_back()
             raise

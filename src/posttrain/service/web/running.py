@@ -104,7 +104,11 @@ class Running:
     async def stop(self) -> None:
         """Kill every worker, remove the spool, save what is to be saved."""
         try:
-            await asyncio.gather(self.lanes.stop(), self.groups.stop())
+            # Each to its end: nothing may be scored any more when the store is closed.
+            ended = await asyncio.gather(self.lanes.stop(), self.groups.stop(), return_exceptions=True)
         finally:
             self.spool.close()
             await self.store.close()
+        for failure in ended:
+            if failure is not None:
+                raise failure

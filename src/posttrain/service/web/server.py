@@ -54,7 +54,7 @@ def run(settings: ServiceSettings, announce: Callable[[str], None]) -> None:
         RewardConfigError: something of the set-up does not hold.
         RewardUnavailableError: the store does not answer, or a scorer hangs while it is loaded.
     """
-    secrets = {name: os.environ.get(name, "") for name in (settings.token_env, settings.redis_env) if name}
+    secrets = {name: os.environ.get(name, "").strip() for name in (settings.token_env, settings.redis_env) if name}
     token = None if settings.token_env is None else BearerToken(taken_from(os.environ, settings.token_env))
     redis_url = settings.redis_url if settings.redis_env is None else taken_from(os.environ, settings.redis_env)
     masked = _masking(secrets)
@@ -173,15 +173,11 @@ class _Server(uvicorn.Server):
 
     async def run_with(self, running: Running, listening: socket.socket, announce: Callable[[str], None]) -> None:
         """Serve until a signal; a second one cuts the draining short."""
-        try:
-            await running.start()
-        except StoreUnavailableError as error:
-            raise RewardUnavailableError(f"the store does not answer: {error}") from error
-        except WorkerLostError as error:
-            raise RewardUnavailableError(f"a scorer can't be loaded: {text_of(error)}") from error
         loop = asyncio.get_running_loop()
         for each in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(each, self._signalled)
+        if not await self._started(running):
+            return
         serving = asyncio.create_task(self.serve(sockets=[listening]))
         try:
             announce(_url(listening))
@@ -191,10 +187,30 @@ class _Server(uvicorn.Server):
                 await self._drained(running)
         finally:
             self.should_exit = True
-            await running.stop()
-            await serving
+            try:
+                await running.stop()
+            finally:
+                await serving
         if self._failed:
             raise RewardUnavailableError("the service broke and had to stop: see the log above")
+
+    async def _started(self, running: Running) -> bool:
+        """Start what is behind; False: a signal came first, and everything is undone."""
+        starting = asyncio.create_task(running.start())
+        stopping = asyncio.create_task(self._stop.wait())
+        await asyncio.wait({starting, stopping}, return_when=asyncio.FIRST_COMPLETED)
+        stopping.cancel()
+        if not starting.done():
+            starting.cancel()
+        try:
+            await starting
+        except asyncio.CancelledError:
+            return False
+        except StoreUnavailableError as error:
+            raise RewardUnavailableError(f"the store does not answer: {error}") from error
+        except WorkerLostError as error:
+            raise RewardUnavailableError(f"a scorer can't be loaded: {text_of(error)}") from error
+        return True
 
     async def _drained(self, running: Running) -> None:
         _log.info("draining")

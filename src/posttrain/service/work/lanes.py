@@ -92,8 +92,9 @@ class Lanes:
         self._stopping = False
         self._lanes = {name: _Lane(worker(name)) for name in names}
         self._loops = [asyncio.create_task(self._run(name, lane)) for name, lane in self._lanes.items()]
+        self._broken = broken
         for each in self._loops:
-            each.add_done_callback(lambda task: None if task.exception() is None else broken())
+            each.add_done_callback(self._ended)
 
     async def prepare(self, names: Iterable[str]) -> None:
         """Start the workers of these lanes now, side by side.
@@ -147,11 +148,17 @@ class Lanes:
         await asyncio.gather(*(asyncio.to_thread(lane.worker.close) for lane in self._lanes.values()))
         for lane in self._lanes.values():
             lane.waiting.put_nowait(None)
-        await asyncio.gather(*self._loops)
+        # One that broke has told so, and keeps nobody else from being let go of.
+        await asyncio.gather(*self._loops, return_exceptions=True)
         for lane in self._lanes.values():
             # Nothing is left in that thread but what it does now.
             await asyncio.get_running_loop().run_in_executor(lane.thread, lane.worker.release)
             lane.thread.shutdown()
+
+    def _ended(self, loop: asyncio.Task[None]) -> None:
+        if not loop.cancelled() and (error := loop.exception()) is not None:
+            _log.error("a lane broke", exc_info=error)
+            self._broken()
 
     async def _run(self, name: str, lane: _Lane) -> None:
         while (job := await lane.waiting.get()) is not None:

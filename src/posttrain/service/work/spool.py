@@ -107,9 +107,15 @@ class SpooledFile:
 
 
 def _locked(path: Path) -> int:
-    """A file that is locked as long as this process lives, however it ends."""
-    lock = os.open(path, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
-    fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+    """A file that is locked as long as this process lives, however it ends; it gets its name once it is locked."""
+    fresh = path.with_suffix(".new")
+    lock = os.open(fresh, os.O_RDWR | os.O_CREAT | os.O_CLOEXEC, 0o600)
+    try:
+        fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)
+        fresh.rename(path)
+    except BaseException:
+        os.close(lock)
+        raise
     return lock
 
 
@@ -118,7 +124,7 @@ def _remove_left_behind(parent: Path) -> None:
         try:
             lock = os.open(folder / _LOCK, os.O_RDWR | os.O_CLOEXEC)
         except OSError:
-            # Not ours, or so new that it has no lock yet.
+            # Not ours, or so new that it has no lock of that name yet.
             continue
         try:
             fcntl.flock(lock, fcntl.LOCK_EX | fcntl.LOCK_NB)

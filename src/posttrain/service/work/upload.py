@@ -95,7 +95,13 @@ async def _write(file: SpooledFile, block: bytearray) -> None:
             file.write(block)
         else:
             # A slow disk must not hold up other requests.
-            await asyncio.to_thread(file.write, block)
+            writing = asyncio.ensure_future(asyncio.to_thread(file.write, block))
+            try:
+                await asyncio.shield(writing)
+            except asyncio.CancelledError:
+                # The file is closed next, and its descriptor may be another's at once: not while it is written to.
+                await asyncio.wait({writing})
+                raise
     except OSError as error:
         raise Refusal(507, f"the array can't be spooled: {error.strerror or 'the disk failed'}") from error
 
