@@ -56,8 +56,9 @@ def config(folder: Path, **fields: Any) -> GRPOConfig:
 
 
 def worker_telling(tell: Callable[[RewardGroupRequest], Any], **settings: Any) -> RewardWorker:
-    """A worker whose one provider scores each group by a function."""
-    return RewardWorker(catalog=told(tell), reward="told", **{"group_size": 4, **settings})
+    """A worker whose one provider scores each group by a function; `spec` holds fields of the provider's spec."""
+    catalog = told(tell, **settings.pop("spec", {}))
+    return RewardWorker(catalog=catalog, **{"reward": "told", "group_size": 4, **settings})
 
 
 class LossRow(NamedTuple):

@@ -9,13 +9,14 @@ from typing import Any
 
 import pytest
 
-from execution.ranks.rank_threads import worker_for
+from execution.ranks.rank_threads import told, worker_for
 from integrations.spy import QUIET, config, rows, worker_telling
 from integrations.tiny import tiny_model, tiny_tokenizer
 from posttrain.errors import RewardConfigError, RewardContractError, RewardUnavailableError
+from posttrain.execution import ProcessEvaluator
 from posttrain.execution.ranks import RankExchange
 from posttrain.integrations.trl import StageReward
-from posttrain.rewards import RewardGroupRequest, RewardWorker
+from posttrain.rewards import ProviderExecution, RewardCatalog, RewardGroupRequest, RewardWorker, load_catalog
 
 pytestmark = QUIET
 
@@ -83,10 +84,11 @@ def test_a_failure_raises(kind: type[Exception]) -> None:
 
 
 def test_rewards_beyond_float32_are_refused() -> None:
-    """TRL would make an infinity of them."""
-    reward = _reward(lambda request: [1e39, 0.0])
-    with pytest.raises(RewardContractError, match=r"(?s)beyond the range of float32.*1/.*/0: 1e\+39"):
+    """TRL squares in float32: an infinite spread would make all advantages zero."""
+    reward = _reward(lambda request: [1e20, -1e20])
+    with pytest.raises(RewardContractError, match=r"(?s)beyond 1e\+18: TRL squares.*1/.*/0: 1e\+20.*/1: -1e\+20"):
         _call(reward, ["a", "b"], [1, 1])
+    assert _call(_reward(lambda request: [1e18, -1e18]), ["a", "b"], [1, 1]) == [1e18, -1e18]
 
 
 @pytest.mark.parametrize("value", [None, "", 1.0, True])
@@ -153,6 +155,27 @@ def test_it_travels_by_the_catalogs_path(pickled: Callable[..., Any]) -> None:
     assert there(prompts=["p"] * 2, completions=["a", "b"], completion_ids=[[1]] * 2, id=[1, 1]) == [0.5, 0.5]
     with pytest.raises(RewardConfigError, match="travels to other processes by its catalog's path"):
         pickled(_reward())
+
+
+def test_what_can_not_be_made_again_elsewhere_does_not_travel(tmp_path: Path, pickled: Callable[..., Any]) -> None:
+    """A catalog in a file, and an evaluator with settings of its own, are refused before anything is sent."""
+    (tmp_path / "mine.py").write_text("def catalog():\n    return {}\n")
+    catalog = load_catalog("mine.py:catalog", base=tmp_path)
+    in_file = RewardWorker(catalog=catalog, reward="constant", group_size=2)
+    with pytest.raises(RewardConfigError, match="instead of a mapping, a file"):
+        pickled(StageReward(in_file, group_column="id"))
+    killable = RewardWorker(reward="constant", group_size=2, evaluator=ProcessEvaluator(workers=1))
+    with pytest.raises(RewardConfigError, match="evaluates with ProcessEvaluator does not travel"):
+        pickled(StageReward(killable, group_column="id"))
+
+
+def test_the_bound_on_groups_in_flight_travels() -> None:
+    """A service that must not be asked more at once is not asked more by the copy."""
+    wide = told(_lengths, execution=ProviderExecution(groups_in_flight=8))
+    catalog = RewardCatalog(wide, path="my_rewards:catalog")
+    worker = RewardWorker(catalog=catalog, reward="told", group_size=2, groups_in_flight=3)
+    state = StageReward(worker, group_column="id", reference_column="answer").__getstate__()
+    assert state["workers"]["train"]["groups_in_flight"] == 3
 
 
 def test_an_unchanged_trainer_trains_and_evaluates_on_it(tmp_path: Path) -> None:

@@ -26,10 +26,17 @@ def _ends(folder: Path, *scenarios: str) -> tuple[int, list[dict[str, Any]], str
     return done.returncode, read, done.stderr
 
 
-def test_a_group_that_straddles_ranks_and_a_rank_that_fails(tmp_path: Path) -> None:
-    """Both see one complete outcome, and the straddling group leaves the loss on both; both raise what one raises."""
-    code, both, log = _ends(tmp_path, "straddles", "raises")
+def test_a_group_that_straddles_ranks_and_ranks_that_fail_hang_or_die(tmp_path: Path) -> None:
+    """Both see one complete outcome, and the straddling group leaves the loss on both; both raise what one raises.
+
+    A rank that hangs or dies ends the other by name, before any step; the one that hung raises the same when it wakes.
+    """
+    code, both, log = _ends(tmp_path, "straddles", "raises", "hangs", "dies")
     assert code == 1, log
+    text = f"rank 1 did not come to the step 'evaluate' within {BOUND_S:g} s: hung or dead"
+    assert [each["hangs"]["error"] for each in both] == [["RewardUnavailableError", text, 0]] * 2, log
+    assert both[0]["dies"]["error"] == ["RewardUnavailableError", text, 0], log
+    assert "dies" not in both[1]
     errors = [each["raises"]["error"] for each in both]
     assert errors[0] == errors[1]
     assert errors[0][0::2] == ["RewardContractError", 0]
@@ -49,12 +56,3 @@ def test_a_group_that_straddles_ranks_and_a_rank_that_fails(tmp_path: Path) -> N
         assert row["in_loss"] == (0 if name in dropped else row["tokens"])
     # The count that the loss is divided by is that of both ranks, without the dropped group.
     assert {row["num_items"] for row in seen.values()} == {sum(row["in_loss"] for row in seen.values())}
-
-
-@pytest.mark.parametrize("scenario", ["hangs", "dies"])
-def test_a_rank_that_is_gone_ends_training(tmp_path: Path, scenario: str) -> None:
-    """The rank that is left raises an error that names the other one, before any step, and no process stays."""
-    code, ends, log = _ends(tmp_path, scenario)
-    assert code == 1, log
-    text = f"rank 1 did not come to the step 'evaluate' within {BOUND_S:g} s: hung or dead"
-    assert [end[scenario]["error"] for end in ends] == [["RewardUnavailableError", text, 0]], log

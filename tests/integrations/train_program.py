@@ -44,16 +44,27 @@ def _raise() -> None:
     raise RewardContractError("out of cheese")
 
 
+def _wait_for_rank_0() -> None:
+    """Hang for as long as the other rank has not given up; a rank that wakes finds out what it raised."""
+    deadline = time.monotonic() + 100
+    while "hangs" not in _read(Path(sys.argv[1], "rank-0.json")) and time.monotonic() < deadline:
+        time.sleep(0.05)
+
+
 SCENARIOS: dict[str, Callable[[RewardGroupRequest], list[float]]] = {
     "straddles": _drops_one,
     "raises": _on_rank_1(_raise),
-    "hangs": _on_rank_1(lambda: time.sleep(10_000)),
+    "hangs": _on_rank_1(_wait_for_rank_0),
     "dies": _on_rank_1(lambda: os.kill(os.getpid(), signal.SIGKILL)),
 }
 
 
 def _state(trajectories: Any) -> dict[str, Any]:
     return {each.trajectory_id: each.advantage for each in trajectories}
+
+
+def _read(path: Path) -> dict[str, Any]:
+    return dict(json.loads(path.read_text())) if path.exists() else {}
 
 
 def _step(folder: str, name: str) -> dict[str, Any]:
@@ -79,8 +90,12 @@ def main(folder: str, *names: str) -> int:
     if "dies" in names:
         # The launcher ends the rest at once; here they are to end by themselves.
         signal.signal(signal.SIGTERM, signal.SIG_IGN)
-    ends = {name: _step(folder, name) for name in names}
-    Path(folder, f"rank-{os.environ['RANK']}.json").write_text(json.dumps({"pid": os.getpid(), **ends}))
+    path = Path(folder, f"rank-{os.environ['RANK']}.json")
+    ends: dict[str, Any] = {"pid": os.getpid()}
+    for name in names:
+        ends[name] = _step(folder, name)
+        path.with_suffix(".new").write_text(json.dumps(ends))
+        path.with_suffix(".new").replace(path)
     return int("error" in ends[names[-1]])
 
 

@@ -79,7 +79,8 @@ class _TellingProvider:
 def told(tell: Told, **fields: Any) -> dict[str, RewardProviderSpec]:
     """A catalog with the provider ``told``, which scores each group by a function of its request."""
     given: dict[str, Any] = {"needs": ("prompt", "reference"), "terms": ("task",), "diagnostics": ("length",), **fields}
-    return {"told": RewardProviderSpec(factory=lambda: _TellingProvider(tell, given["terms"][0]), revision="1", **given)}
+    term = given["terms"][0]
+    return {"told": RewardProviderSpec(factory=lambda: _TellingProvider(tell, term), revision="1", **given)}
 
 
 def worker_for(exchange: RankExchange | None, tell: Told, **settings: Any) -> RewardWorker:

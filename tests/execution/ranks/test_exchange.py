@@ -182,6 +182,20 @@ def test_ranks_with_other_bounds_follow_the_first_to_give_up() -> None:
     assert [type(end) for end in ends] == [RewardUnavailableError] * 2
 
 
+def test_a_rank_that_slept_finds_what_it_had_not_read_yet() -> None:
+    """Records of a step stay until everybody has come to the next one, also when the others have given up there."""
+    store = MemoryStore()
+    places = [RankExchange(store, rank=rank, world_size=2, timeout_s=0.3) for rank in range(2)]
+    on_ranks(places, lambda it: it.swap("first", f"of {it.rank}"))
+    with pytest.raises(RewardUnavailableError, match="rank 1 did not come to the step 'second'"):
+        places[0].swap("second", 0)
+    # Rank 1 slept in the middle of the first step, and reads on where it was.
+    late = RankExchange(store, rank=1, world_size=2, timeout_s=0.3)
+    assert late.swap("first", "of 1") == ["of 0", "of 1"]
+    with pytest.raises(RewardUnavailableError, match="rank 1 did not come to the step 'second'"):
+        late.swap("second", 0)
+
+
 def test_a_failure_beside_a_missing_rank_is_told() -> None:
     """The failure keeps its kind and its rank, and the missing rank stands beside it."""
     places = exchanges(3, timeout_s=0.3)

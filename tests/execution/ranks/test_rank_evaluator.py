@@ -6,6 +6,7 @@ from __future__ import annotations
 import random
 import re
 from collections.abc import Callable
+from concurrent.futures import CancelledError
 from typing import Any
 
 import pytest
@@ -194,6 +195,48 @@ def test_dropped_groups_are_dropped_on_every_rank() -> None:
     assert [end[0] for end in ends] == [_untimed(report)] * 2
     assert [row for end in ends for row in end[1]] == _written(alone)
     assert [each.advantage for each in batch[4:6]] == [None, None]
+
+
+class _BusyError(RewardUnavailableError):
+    """An author's own kind of unavailable."""
+
+
+def test_a_group_that_is_dropped_by_an_authors_own_error_is_counted_as_in_one_process() -> None:
+    """The report's cause is the author's type, on whichever rank it was raised."""
+
+    def tell(request: RewardGroupRequest) -> list[float]:
+        if request.group_id == "g1":
+            raise _BusyError("later")
+        return _tell(request)
+
+    settings: dict[str, Any] = {"on_unavailable": "drop_group", "max_dropped_fraction": 0.5}
+    batch = batch_of(3, 2)
+
+    def work(exchange: RankExchange) -> Any:
+        with worker_for(exchange, tell, **settings) as worker:
+            return score_on_ranks(worker, exchange, batch[:3] if exchange.rank else batch[3:]).dropped
+
+    alone = worker_for(None, tell, **settings).score(batch_of(3, 2)).dropped
+    assert alone == {"told: _BusyError": 1}
+    assert on_ranks(exchanges(2), work) == [alone] * 2
+
+
+def test_a_cancellation_goes_through_and_keeps_nobody() -> None:
+    """It is no failure of the rewards: it is raised as it is, and the other rank ends at once."""
+
+    def tell(request: RewardGroupRequest) -> list[float]:
+        raise CancelledError
+
+    batch = batch_of(1, 2)
+    places = exchanges(2, timeout_s=300)
+
+    def work(exchange: RankExchange) -> Any:
+        with worker_for(exchange, tell) as worker:
+            return score_on_ranks(worker, exchange, batch if exchange.rank == 0 else [])
+
+    ends = on_ranks(places, work)
+    assert type(ends[0]) is CancelledError
+    assert str(ends[1]) == "rank 0: went away because of CancelledError"
 
 
 def test_too_many_dropped_groups_fail_on_every_rank_alike() -> None:

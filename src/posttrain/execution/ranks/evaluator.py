@@ -5,6 +5,7 @@ from __future__ import annotations
 
 import hashlib
 from collections.abc import Sequence
+from concurrent.futures import CancelledError
 from copy import copy
 from dataclasses import replace
 from typing import final
@@ -73,10 +74,10 @@ class RankEvaluator:
             found = self.inner.evaluate(shares, collect_unavailable=collect_unavailable) if shares else []
             parts: list[Part] = [(index, each) for (index, _), each in zip(own, found, strict=True)]
             digest, payload = _digest(groups), to_plain(parts)
-        except Exception as error:
-            exchange.fail("evaluate", error)
-            raise  # not reached: every rank raises in the line above
         except BaseException as error:
+            # A cancellation is no failure of the rewards: it goes through, as an interrupt does.
+            if isinstance(error, Exception) and not isinstance(error, CancelledError):
+                exchange.fail("evaluate", error)
             exchange.leave(error)
             raise
         answers = exchange.swap("evaluate", [digest, payload])

@@ -125,7 +125,8 @@ class RankExchange:
             verdict = json.loads(self._wait())
             here = [rank for rank in range(self.world_size) if rank not in verdict.get("missing", ())]
             records = {} if "left" in verdict else {rank: self._record(rank) for rank in here}
-            self._forget()
+            if verdict.get("all_here"):
+                self._forget()
         except RewardError:
             raise
         except BaseException as error:
@@ -148,14 +149,15 @@ class RankExchange:
 
     def _wait(self) -> bytes:
         """The verdict of this step, which this rank may be the one to write."""
-        deadline = time.monotonic() + self.timeout_s
+        begun = time.monotonic()
         pause = _FIRST_PAUSE
         keys = [self._key(rank) for rank in range(self.world_size)]
         verdict = f"{self.steps}/verdict"
         while not self._ask(self._store.check, keys):
             if self._ask(self._store.check, [verdict]):
                 return self._ask(self._store.get, verdict)
-            if time.monotonic() >= deadline:
+            # Read anew each time: a handler of SIGTERM may shorten the bound while this rank waits.
+            if time.monotonic() >= begun + self.timeout_s:
                 missing = [rank for rank, key in enumerate(keys) if not self._ask(self._store.check, [key])]
                 if missing:
                     gone = json.dumps({"missing": missing, "after": self.timeout_s})
@@ -172,7 +174,10 @@ class RankExchange:
         return record
 
     def _forget(self) -> None:
-        """Remove this rank's record of the step before: everybody has read it, since everybody came to this one."""
+        """Remove this rank's record of the step before: everybody has read it, since everybody came to this one.
+
+        Where somebody did not come, it stays: a rank that wakes late may still be reading it.
+        """
         before = self.steps - 1
         if before < 1:
             return

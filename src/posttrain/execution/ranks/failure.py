@@ -31,6 +31,9 @@ def as_failure(error: Exception) -> Failure:
     known = classified(error)
     kind = next((name for name, kind in _KINDS.items() if isinstance(known, kind)), "contract")
     names: dict[str, Plain] = {name: getattr(known, name) for name in _NAMES}
+    if known.cause_type is None and type(known) not in {*_KINDS.values(), RewardError}:
+        # A report counts dropped groups by the type of an author's own subclass, which does not travel.
+        names["cause_type"] = type(known).__name__
     notes: list[Plain] = [str(note) for note in getattr(known, "__notes__", ())]
     return {"kind": kind, "message": known.message, "notes": notes, **names}
 

@@ -4,6 +4,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from concurrent.futures import CancelledError
 from typing import Any
 
 from posttrain.errors import RewardConfigError, listing
@@ -96,7 +97,7 @@ def _computed(worker: RewardWorker, exchange: RankExchange, batch: list[Trajecto
     try:
         return worker.compute(batch)
     except Exception as error:
-        if error is exchange.raised:
+        if error is exchange.raised or isinstance(error, CancelledError):
             raise
         # This rank alone may have failed, before or after the ranks met to evaluate: the others wait at the next step.
         exchange.fail("evaluate" if exchange.steps == before else "commit", error)

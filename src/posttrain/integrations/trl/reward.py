@@ -3,7 +3,6 @@
 
 from __future__ import annotations
 
-import struct
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final, final
 from uuid import uuid4
@@ -12,12 +11,16 @@ from posttrain.errors import RewardConfigError, RewardContractError, describe, l
 from posttrain.execution.ranks import RankEvaluator
 from posttrain.integrations.trl.completions import Render, completion_text, table_column
 from posttrain.rewards import RewardCatalog, RewardReport, RewardWorker
+from posttrain.rewards.stage.evaluator import InProcessEvaluator
 from posttrain.schema import Observation, Trajectory
 
 __all__ = ["StageReward"]
 
 # What GRPOConfig's scale_rewards makes of a final reward, in the words of the stage.
 _ESTIMATORS: Final[Mapping[str, str]] = {"group": "group_norm", "none": "group_mean"}
+
+_LARGEST: Final = 1e18
+"""The squares of a group's differences below it, summed, stay in the range of float32 (3.4e38)."""
 
 
 @final
@@ -194,15 +197,14 @@ def _faults(name: str, worker: object, namespace: str, scale_rewards: str, refer
 
 
 def _check_range(batch: Sequence[Trajectory]) -> None:
-    """Refuse rewards that would be infinite for TRL, which computes in float32."""
-    faults = []
-    for each in batch:
-        try:
-            struct.pack("<f", each.reward["final"])
-        except OverflowError:
-            faults.append(f"{each.trajectory_id}: {each.reward['final']!r}")
+    """Refuse rewards for which TRL's arithmetic would end in infinity, and then in advantages of zero."""
+    faults = [
+        f"{each.trajectory_id}: {each.reward['final']!r}" for each in batch if abs(each.reward["final"]) > _LARGEST
+    ]
     if faults:
-        raise RewardContractError(f"rewards beyond the range of float32, which TRL uses:\n{listing(faults)}")
+        raise RewardContractError(
+            f"rewards beyond {_LARGEST:g}: TRL squares them in float32, whose range that leaves:\n{listing(faults)}"
+        )
 
 
 def _log(
@@ -219,10 +221,16 @@ def _log(
 def _recipe(worker: RewardWorker) -> dict[str, Any]:
     stage = worker.stage
     path = stage.selection.catalog.path
-    if path is None and set(stage.selection.catalog) != set(RewardCatalog()):
+    is_object = path is None and set(stage.selection.catalog) != set(RewardCatalog())
+    if is_object or (path is not None and (path.startswith("__main__:") or ".py@sha256:" in path)):
         raise RewardConfigError(
             "a StageReward travels to other processes by its catalog's path: make the RewardWorker with "
-            'catalog="package.module:factory" instead of a mapping'
+            'catalog="package.module:factory" instead of a mapping, a file or a factory in the script itself'
+        )
+    if not isinstance(stage.evaluator, InProcessEvaluator):
+        raise RewardConfigError(
+            f"a StageReward whose worker evaluates with {type(stage.evaluator).__name__} does not travel to other "
+            "processes: leave evaluator= out"
         )
     return {
         "catalog": path,
@@ -231,4 +239,6 @@ def _recipe(worker: RewardWorker) -> dict[str, Any]:
         "weights": dict(stage.combiner.weights),
         "namespace": stage.namespace,
         "estimator": stage.estimator.name,
+        # The largest of the providers' bounds bounds each of them as before.
+        "groups_in_flight": stage.evaluator.groups_in_flight,
     }

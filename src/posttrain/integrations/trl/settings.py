@@ -55,6 +55,12 @@ def check_settings(
             if name in extra
         ),
     ]
+    evaluated = extra.get("eval_dataset")
+    if isinstance(evaluated, Mapping) and len(evaluated) > 1:
+        faults.append(
+            f"eval_dataset has {len(evaluated)} datasets ({', '.join(map(str, evaluated))}), whose metrics would "
+            "all be logged under the same names; pass one, and evaluate the others by a trainer of their own"
+        )
     if validation_worker is not None:
         size = args.num_generations_eval or args.num_generations
         faults += _worker_faults("validation_worker", validation_worker, "val", size, "num_generations_eval")

@@ -3,15 +3,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import TYPE_CHECKING, Any, NamedTuple, Never, TypeAlias
 
-from posttrain.errors import RewardConfigError, RewardContractError, listing
+from posttrain.errors import RewardConfigError, RewardContractError, describe, listing
 from posttrain.execution.ranks import RankExchange, compute_on_ranks, over_ranks, torch_exchange
 from posttrain.integrations.trl.completions import Render, finish_verdict, table_column
 from posttrain.integrations.trl.installed import check_trl
 from posttrain.integrations.trl.rollout import Columns, Sample, trajectories_of
 from posttrain.integrations.trl.settings import check_settings
+from posttrain.integrations.trl.table import fill_table
 from posttrain.rewards import RewardOutcome, RewardReport, RewardWorker
 from posttrain.schema import Trajectory, is_length_truncated
 
@@ -124,6 +126,11 @@ class StageGRPOTrainer(GRPOTrainer):
             extra=trainer,
         )
         super().__init__(model, [final], args, **trainer)
+        if len(self.reward_funcs) > 1:
+            raise RewardConfigError(
+                f"environment_factory: {', '.join(self.reward_func_names[1:])} has a get_reward of its own, past the "
+                "stage; leave it out and score the completions with a provider of the worker's catalog"
+            )
         self.exchange: RankExchange = torch_exchange(timeout_s=ranks_timeout_s)
         """Where this trainer's ranks meet."""
         self._workers = {"train": over_ranks(worker, self.exchange)}
@@ -135,11 +142,14 @@ class StageGRPOTrainer(GRPOTrainer):
         self._reports: dict[str, RewardReport] = {}
         self._batches = 0
         self._tool_masks: Sequence[Sequence[int]] | None = None
+        self._verdicts: Sequence[str | None] | None = None
         self._scored: Scored | None = None
 
     def _generate(self, prompts: list[Any]) -> Any:
         sampled = super()._generate(prompts)
         self._tool_masks = sampled[2]
+        # Not from the rows, which TRL writes it into: rows may have such a column of their own, or be one object.
+        self._verdicts = None if self.rollout_func is None else sampled[5].get("finish_reason")
         return sampled
 
     def _calculate_rewards(
@@ -154,7 +164,8 @@ class StageGRPOTrainer(GRPOTrainer):
             )
         worker = self._workers[mode]
         self._batches += 1
-        try:
+        with self._for_all("gather"):
+            self._check_verdicts(len(completions))
             samples = [
                 self._sample(index, row, completion, ids)
                 for index, (row, completion, ids) in enumerate(
@@ -169,9 +180,6 @@ class StageGRPOTrainer(GRPOTrainer):
                 columns=self._columns,
                 policy_version=self.state.global_step,
             )
-        except Exception as error:
-            self.exchange.fail("gather", error)
-            raise  # not reached: every rank raises in the line above
         outcome, batch = compute_on_ranks(worker, self.exchange, own)
         _check_range(outcome)
         self._scored = Scored(outcome, batch, own, mode)
@@ -186,29 +194,47 @@ class StageGRPOTrainer(GRPOTrainer):
         )
 
     def _publish(self, scored: Scored) -> None:
-        if self._on_outcome is None:
-            return
-        try:
-            self._on_outcome(scored)
-        except Exception as error:
-            # On every rank: the others would wait for this one in the next step.
-            self.exchange.fail("on_outcome", error)
-            raise  # not reached: every rank raises in the line above
+        with self._for_all("on_outcome"):
+            if self._on_outcome is not None:
+                self._on_outcome(scored)
+        # A rank without a callback comes too: one that has one waits for all.
         self.exchange.swap("on_outcome", None)
+
+    @contextmanager
+    def _for_all(self, step: str) -> Iterator[None]:
+        """What fails in here fails on every rank: the others would wait for this one."""
+        try:
+            yield
+        except Exception as error:
+            self.exchange.fail(step, error)
+            raise  # not reached: every rank raises in the line above
+        except BaseException as error:
+            self.exchange.leave(error)
+            raise
+
+    def _check_verdicts(self, count: int) -> None:
+        given = self._verdicts
+        if given is not None and (not isinstance(given, (list, tuple)) or len(given) != count):
+            raise RewardContractError(
+                f"rollout_func returned {describe(given)} as finish_reason, expected a list with one for each of "
+                f"{count} completions"
+            )
 
     def _mode(self) -> str:
         # As TRL tells them apart.
         return "train" if getattr(self.model, "training", True) else "eval"
 
     def _sample(self, index: int, row: dict[str, Any], completion: Any, token_ids: Sequence[int]) -> Sample:
-        said = row.get("finish_reason") if self.rollout_func is not None else None
-        verdict = said or finish_verdict(
-            token_ids,
-            eos_token_ids=self.eos_token_ids,
-            pad_token_id=self._tokenizer.pad_token_id,
-            max_completion_length=self.max_completion_length,
-            has_stop_strings=self._has_stop_strings,
-        )
+        if self._verdicts is not None:
+            verdict = self._verdicts[index]
+        else:
+            verdict = finish_verdict(
+                token_ids,
+                eos_token_ids=self.eos_token_ids,
+                pad_token_id=self._tokenizer.pad_token_id,
+                max_completion_length=self.max_completion_length,
+                has_stop_strings=self._has_stop_strings,
+            )
         masks = self._tool_masks
         count = len(token_ids) if masks is None else int(sum(masks[index]))
         return Sample(row=row, completion=completion, token_count=count, finish_reason=verdict)
@@ -245,13 +271,11 @@ class StageGRPOTrainer(GRPOTrainer):
         """Put the stage's numbers where TRL logs its own."""
         for name in _REPLACED:
             self._metrics[scored.mode].pop(name, None)
-        count = len(scored.batch)
-        logs: Any = self._logs
-        _replace_last(logs["advantages"], count, [each.advantage for each in scored.batch])
+        columns = {}
         for term in ("final", *scored.outcome.terms):
             values = _by_id(scored.outcome, term)
-            column = [values.get(each.trajectory_id) for each in scored.batch]
-            _replace_last(logs["rewards"][table_column(term)], count if term == "final" else 0, column)
+            columns[table_column(term)] = [values.get(each.trajectory_id) for each in scored.batch]
+        fill_table(self._logs, [each.advantage for each in scored.batch], columns)
 
     def log(self, logs: dict[str, float], start_time: float | None = None) -> None:
         """Log with the stage's metrics, merged exactly over all batches since the last time."""
@@ -283,9 +307,3 @@ def _check_range(outcome: RewardOutcome) -> None:
     ]
     if faults:
         raise RewardContractError(f"advantages beyond the range of float32, which the loss uses:\n{listing(faults)}")
-
-
-def _replace_last(column: Any, count: int, values: Sequence[Any]) -> None:
-    for _ in range(min(count, len(column))):
-        column.pop()
-    column.extend(values)
