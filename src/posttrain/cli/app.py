@@ -5,45 +5,59 @@ from __future__ import annotations
 
 import io
 import sys
-from typing import Annotated
+from collections.abc import Sequence
+from importlib import import_module
+from typing import Annotated, Any, Final
 
 import typer
 
 from posttrain import __version__
-from posttrain.cli.compare import CompareOptions, compare
-from posttrain.cli.config import ConfigOptions, config
-from posttrain.cli.init_provider import InitProviderOptions, init_provider
 from posttrain.cli.options import command_of
-from posttrain.cli.preflight import PreflightOptions, preflight
-from posttrain.cli.providers import ProvidersOptions, providers
-from posttrain.cli.report import ReportOptions, report
-from posttrain.cli.score import score
-from posttrain.cli.score_options import ScoreOptions
-from posttrain.cli.serve import ServeOptions, serve
-from posttrain.cli.validate import ValidateOptions, validate
 
-__all__ = ["app", "main"]
+__all__ = ["application", "main"]
 
-app = typer.Typer(
-    name="posttrain",
-    help="Execute rewards for online RL post-training: whole groups in, exact advantages out, or nothing at all.",
-    no_args_is_help=True,
-    pretty_exceptions_enable=False,
-    add_completion=False,
-    # The markup would cut what is wider than a column: a flag, or the key that it stands for.
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-    epilog="Exit codes: 0 done; 2 bad usage or set-up; 3 a contract was broken; 4 an outside service failed.",
-)
-app.command(name="score")(command_of(ScoreOptions, score))
-app.command(name="config")(command_of(ConfigOptions, config))
-app.command(name="preflight")(command_of(PreflightOptions, preflight))
-app.command(name="validate")(command_of(ValidateOptions, validate))
-app.command(name="serve")(command_of(ServeOptions, serve))
-app.command(name="report")(command_of(ReportOptions, report))
-app.command(name="compare")(command_of(CompareOptions, compare))
-app.command(name="providers")(command_of(ProvidersOptions, providers))
-app.command(name="init-provider")(command_of(InitProviderOptions, init_provider))
+# Name of a command to what runs it and what its options are. Only the module of the command that is asked for is
+# imported: together they take longer than scoring a small file does.
+_COMMANDS: Final = {
+    "score": ("score:score", "score_options:ScoreOptions"),
+    "config": ("config:config", "config:ConfigOptions"),
+    "preflight": ("preflight:preflight", "preflight:PreflightOptions"),
+    "validate": ("validate:validate", "validate:ValidateOptions"),
+    "grpo": ("grpo:grpo", "grpo:GRPOOptions"),
+    "opd": ("opd:opd", "grpo:GRPOOptions"),
+    "nft": ("nft:nft", "nft:NFTOptions"),
+    "serve": ("serve:serve", "serve:ServeOptions"),
+    "report": ("report:report", "report:ReportOptions"),
+    "compare": ("compare:compare", "compare:CompareOptions"),
+    "providers": ("providers:providers", "providers:ProvidersOptions"),
+    "init-provider": ("init_provider:init_provider", "init_provider:InitProviderOptions"),
+}
+
+
+def application(arguments: Sequence[str]) -> typer.Typer:
+    """The command line that these arguments need: the one command that they name, or all, to list or to correct."""
+    app = typer.Typer(
+        name="posttrain",
+        help="Execute rewards for online RL post-training: whole groups in, exact advantages out, or nothing at all.",
+        no_args_is_help=True,
+        pretty_exceptions_enable=False,
+        add_completion=False,
+        # The markup would cut what is wider than a column: a flag, or the key that it stands for.
+        rich_markup_mode=None,
+        context_settings={"help_option_names": ["-h", "--help"]},
+        epilog="Exit codes: 0 done; 2 bad usage or set-up; 3 a contract was broken; 4 an outside service failed.",
+    )
+    app.callback()(_root)
+    first = arguments[0] if arguments else ""
+    for name in [first] if first in _COMMANDS else _COMMANDS:
+        run, options = map(_named, _COMMANDS[name])
+        app.command(name=name)(command_of(options, run))
+    return app
+
+
+def _named(place: str) -> Any:
+    module, _, name = place.partition(":")
+    return getattr(import_module(f"posttrain.cli.{module}"), name)
 
 
 def _version(wanted: bool) -> None:  # noqa: FBT001  # the shape that typer calls
@@ -52,7 +66,6 @@ def _version(wanted: bool) -> None:  # noqa: FBT001  # the shape that typer call
         raise typer.Exit
 
 
-@app.callback()
 def _root(
     *,
     version: Annotated[
@@ -68,4 +81,4 @@ def main() -> None:
         if isinstance(stream, io.TextIOWrapper):
             # A report must not be lost to a character that the terminal's encoding lacks.
             stream.reconfigure(errors="backslashreplace")
-    app()
+    application(sys.argv[1:])()

@@ -17,7 +17,7 @@ import pytest
 from posttrain.execution import ProcessEvaluator
 from posttrain.execution.processes.memory import resident_bytes
 from posttrain.execution.processes.printed import LOGGER
-from posttrain.rewards import RewardUnavailableError, RewardWorker
+from posttrain.rewards import RewardContractError, RewardUnavailableError, RewardWorker
 from posttrain.rewards.stage.bind import bind
 
 Batch = Callable[[Mapping[str, Any]], list[Any]]
@@ -39,7 +39,6 @@ def _evaluator(worker: RewardWorker) -> ProcessEvaluator:
         ("kill", {}, "was killed by SIGKILL", "ChildProcessError"),
         ("segfault", {}, "was killed by SIGSEGV", "ChildProcessError"),
         ("exit", {}, "ended with exit code 3", "ChildProcessError"),
-        ("sys.exit", {}, "ended with exit code 4", "ChildProcessError"),
         ("close descriptors", {}, "closed the channel that answers come on", "ChildProcessError"),
         ("garbage", {}, "wrote what can't be read", "ChildProcessError"),
         ("spin", SLOW, r"did not score the group within 2 s \(group_timeout_s\)", "TimeoutError"),
@@ -69,6 +68,17 @@ def test_a_lost_worker_names_its_group_and_candidate_and_the_others_survive(
     evaluator.evaluate(bound[:12], collect_unavailable=False)
     assert len(evaluator.pids) == 2
     assert evaluator.restarts == 1
+
+
+def test_a_scorer_that_exits_is_its_own_fault(worker_of: Workers, batch_of: Batch) -> None:
+    """`sys.exit` is no outside failure: no policy drops its group, and the worker lives on."""
+    worker = worker_of(on_unavailable="drop_group", max_dropped_fraction=1.0)
+    evaluator = _evaluator(worker)
+    with pytest.raises(RewardContractError, match=r"provider 'obey', group 'bad': raised SystemExit: 4") as caught:
+        worker.compute(batch_of({"good": [1.0, 0.0], "bad": [1.0, "sys.exit"]}))
+    assert caught.value.cause_type == "SystemExit"
+    worker.compute(batch_of({"good": [1.0, 0.0]}))
+    assert evaluator.restarts == 0
 
 
 def test_the_policy_drops_the_group_under_its_cause(worker_of: Workers, batch_of: Batch) -> None:

@@ -18,6 +18,7 @@ from typing import Final, final
 import msgspec
 
 from posttrain.errors import RewardConfigError, RewardError, RewardUnavailableError, listing
+from posttrain.execution.ending import ended_by
 from posttrain.execution.processes.attached import Attached, attach
 from posttrain.execution.processes.board import Board
 from posttrain.execution.processes.messages import GROUP_HEAD, Kind, Promise, Start, promise_of
@@ -69,6 +70,8 @@ class _Evaluation:
                 unavailable = error if unavailable is None else unavailable
             except (RewardError, CancelledError) as error:
                 return error
+            except (SystemExit, KeyboardInterrupt) as error:
+                return ended_by(prepared.name, request, error)
         return tuple(scores) if unavailable is None else unavailable
 
     def _watched(self, candidates: tuple[RewardCandidate, ...]) -> Iterator[RewardCandidate]:

@@ -9,10 +9,10 @@ from concurrent.futures import CancelledError, Executor, Future
 from time import monotonic
 from typing import TypeAlias, final
 
-from posttrain.errors import RewardContractError, RewardError, RewardUnavailableError, text_of
+from posttrain.errors import RewardError, RewardUnavailableError
+from posttrain.execution.ending import ended_by
 from posttrain.execution.ray.messages import Running
 from posttrain.execution.wire import Outcome
-from posttrain.rewards.contract.request import RewardGroupRequest
 from posttrain.rewards.stage.bind import BoundGroup
 from posttrain.rewards.stage.boundary import GroupScores, evaluate_group
 from posttrain.rewards.stage.prepare import PreparedProvider
@@ -126,20 +126,9 @@ class Chunk:
             outcome = error
         except (SystemExit, KeyboardInterrupt) as error:
             # In process these end the driver; here they would end an actor that others rely on.
-            outcome = _ended(prepared.name, request, error)
+            outcome = ended_by(prepared.name, request, error)
         if isinstance(outcome, BaseException) and self._counts(outcome):
             self._stop.set()
         with self._lock:
             self._running.pop(place, None)
             self._table[place] = outcome
-
-
-def _ended(provider: str, request: RewardGroupRequest, error: BaseException) -> RewardContractError:
-    failure = RewardContractError(
-        f"raised {type(error).__name__}: {text_of(error)}, which would end the reward actor: raise an ordinary error",
-        provider=provider,
-        group_id=request.group_id,
-    )
-    failure.because_of(error)
-    failure.request = request
-    return failure
