@@ -38,7 +38,7 @@ def test_every_default_is_the_one_that_holds(page: str) -> None:
     """Where the table has a default in one word, a config without the key holds it."""
     config: Any = load_config(None, ["rl.reward=gsm8k", "rl.group_size=8"])
     checked = set()
-    for key, default in re.findall(r"^\| `(rl\.[a-z_.]+)` \|.*\| ([a-z0-9_.]+) \|$", page, re.MULTILINE):
+    for key, default in re.findall(r"^\| `(rl\.[a-z_.]+)` \|.*\| ([a-z0-9_.-]+) \|$", page, re.MULTILINE):
         held = config
         for step in key.split(".")[1:]:
             held = getattr(held, step)
@@ -47,7 +47,7 @@ def test_every_default_is_the_one_that_holds(page: str) -> None:
         checked.add(key)
     fields = {
         f"rl.{section}.{name}": field.default
-        for section in ("data", "reward_stage", "validation", "policy", "grpo", "run")
+        for section in ("data", "reward_stage", "validation", "policy", "grpo", "opd", "nft", "run")
         for name, field in type(getattr(config, section)).model_fields.items()
     }
     # Defaults that are a value have to be in the table as such.
@@ -98,7 +98,7 @@ def test_the_faults_that_are_shown_are_those_that_come(
 
 def test_the_model_has_no_other_sections() -> None:
     """What the page calls a section is what the model has."""
-    backends = {("reward_stage", "processes"), ("reward_stage", "ray")}
-    sections = {("data",), ("reward_stage",), ("validation",), ("policy",), ("grpo",), ("run",)}
-    assert {key[1:] for key in SECTIONS if len(key) > 1} == sections | backends
+    inner = {("reward_stage", "processes"), ("reward_stage", "ray"), ("nft", "reward")}
+    sections = {("data",), ("reward_stage",), ("validation",), ("policy",), ("grpo",), ("opd",), ("nft",), ("run",)}
+    assert {key[1:] for key in SECTIONS if len(key) > 1} == sections | inner
     assert SECTIONS[("rl",)] == tuple(RLConfig.model_fields)

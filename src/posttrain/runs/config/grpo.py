@@ -3,17 +3,27 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Mapping
 from typing import Annotated, Any, TypeAlias, final
 
 from pydantic import AfterValidator, Field, ValidationInfo, field_validator
 
+from posttrain.errors import describe
 from posttrain.frozen import freeze
-from posttrain.runs.config.kinds import Count, Expected, Seconds, Seed, Switch, Text
+from posttrain.runs.config.kinds import Count, Expected, Seconds, Seed, Switch, Text, sound_text
 from posttrain.runs.config.policy import Positive
 from posttrain.runs.config.section import Section
 
 __all__ = ["GRPOConfigSection"]
+
+
+def _setting(value: object) -> object:
+    if isinstance(value, str):
+        return sound_text(value)
+    if isinstance(value, (bool, int)) or (isinstance(value, float) and math.isfinite(value)):
+        return value
+    raise ValueError(f"expected a number, a text, true or false, got {describe(value)}")
 
 
 def _frozen(settings: Mapping[str, Any]) -> Any:
@@ -22,7 +32,7 @@ def _frozen(settings: Mapping[str, Any]) -> Any:
 
 NotNegative: TypeAlias = Annotated[float, Field(ge=0, allow_inf_nan=False), Expected("a number of at least 0", "real")]
 Others: TypeAlias = Annotated[
-    Mapping[Text, bool | int | Annotated[float, Field(allow_inf_nan=False)] | Text],
+    Mapping[Text, Annotated[Any, AfterValidator(_setting)]],
     AfterValidator(_frozen),
     Expected("a number, a text, true or false", "text"),
 ]

@@ -34,6 +34,7 @@ __all__ = [
     "Weights",
     "function_path",
     "one_of",
+    "sound_text",
 ]
 
 _FIRST: Final = r"[A-Za-z0-9][A-Za-z0-9_.-]*"
@@ -100,7 +101,8 @@ def _mended_switch(value: object) -> str:
     return ": write false" if word in {"false", "no", "off", "n", "f", "0"} else ""
 
 
-def _sound(text: str) -> str:
+def sound_text(text: str) -> str:
+    """A text, once it is one that a file can keep and that nothing in it would have to be put in."""
     if not text:
         raise ValueError("expected a text, got an empty one")
     try:
@@ -189,7 +191,7 @@ Count: TypeAlias = Annotated[int, Field(ge=1), Expected("a whole number of at le
 Seed: TypeAlias = Annotated[int, Field(ge=0, lt=2**32), Expected("a whole number from 0 to 4294967295", "whole")]
 Share: TypeAlias = Annotated[float, Field(ge=0, le=1, allow_inf_nan=False), Expected("a number from 0 to 1", "real")]
 Seconds: TypeAlias = Annotated[float, Field(gt=0, allow_inf_nan=False), Expected("a number of seconds above 0", "real")]
-Text: TypeAlias = Annotated[str, AfterValidator(_sound), Expected("a text", "text")]
+Text: TypeAlias = Annotated[str, AfterValidator(sound_text), Expected("a text", "text")]
 PathText: TypeAlias = Annotated[Text, AfterValidator(_path)]
 CatalogPath: TypeAlias = Annotated[PathText, AfterValidator(_catalog_path)]
 FunctionPath: TypeAlias = Annotated[Text, AfterValidator(function_path)]

@@ -32,6 +32,8 @@ from posttrain.runs.config.kinds import (
     Weights,
     one_of,
 )
+from posttrain.runs.config.nft import NFTConfig
+from posttrain.runs.config.opd import OPDConfig
 from posttrain.runs.config.policy import PolicyConfig
 from posttrain.runs.config.section import Section
 from posttrain.runs.config.sources import Source, source_of
@@ -174,6 +176,8 @@ class RLConfig(Section):
     validation: ValidationConfig = ValidationConfig()
     policy: PolicyConfig = PolicyConfig()
     grpo: GRPOConfigSection = GRPOConfigSection()
+    opd: OPDConfig = OPDConfig()
+    nft: NFTConfig = NFTConfig()
     run: RunConfig = RunConfig()
 
     def to_toml(self) -> str:

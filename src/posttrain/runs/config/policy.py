@@ -37,12 +37,12 @@ class PolicyConfig(Section):
     """Supervised steps on the training rows before anything else, so that a sparse reward is within reach."""
     lora_rank: Count | None = None
     """Rank of LoRA adapters on all linear layers, which alone are trained. Default: all weights are trained."""
-    lora_alpha: Positive | None = None
+    lora_alpha: Count | None = None
     """Scale of the adapters. Default: twice their rank."""
 
     @field_validator("lora_alpha")
     @classmethod
-    def _with_rank(cls, alpha: float | None, info: ValidationInfo) -> float | None:
+    def _with_rank(cls, alpha: int | None, info: ValidationInfo) -> int | None:
         rank = info.data.get("lora_rank")
         if alpha is not None and rank is None and "lora_rank" in info.data:
             raise ValueError("there are no adapters to scale: set rl.policy.lora_rank too, or leave this key out")
