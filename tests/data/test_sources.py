@@ -44,8 +44,8 @@ def test_the_suffix_tells_the_loader(path: str, kind: str) -> None:
 
 
 def test_an_unknown_loader_is_refused() -> None:
-    """There are two loaders."""
-    with pytest.raises(RewardConfigError, match=r"rl\.data\.source: expected jsonl or hf, got 'csv' \(str\)"):
+    """There are three loaders."""
+    with pytest.raises(RewardConfigError, match=r"rl\.data\.source: expected jsonl, hf or function, got 'csv' \(str\)"):
         open_rows("rows.csv", source="csv")
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import typer
 
-from posttrain.cli.app import app
+from posttrain.cli.app import application
 
 Blocks = Callable[[str, str], list[str]]
 
@@ -21,7 +21,7 @@ _FENCE = re.compile(r"^ *```.*?^ *```$", re.MULTILINE | re.DOTALL)
 
 def known_flags() -> dict[str, set[str]]:
     """Command to its flags; the empty name is that of the program itself."""
-    group: Any = typer.main.get_command(app)
+    group: Any = typer.main.get_command(application([]))
     commands = {"": group, **group.commands}
     return {
         name: {"--help", "-h", *(flag for each in it.params for flag in each.opts if flag.startswith("-"))}

@@ -4,6 +4,7 @@
 from posttrain.data.chat import ChatTemplatePacker, ChatTokenizer, PackedPrompt, PackedPrompts
 from posttrain.data.columns import ColumnMapping
 from posttrain.data.env import Env
+from posttrain.data.function import FunctionRows, RowsFn
 from posttrain.data.gaps import Gaps
 from posttrain.data.hf import HfRows
 from posttrain.data.items import ItemsFn, load_items_fn
@@ -21,6 +22,7 @@ __all__ = [
     "DataPacker",
     "Env",
     "EnvState",
+    "FunctionRows",
     "Gaps",
     "HfRows",
     "ItemsFn",
@@ -29,6 +31,7 @@ __all__ = [
     "PackedPrompts",
     "PromptBatch",
     "RowSource",
+    "RowsFn",
     "SourceRow",
     "group_trajectories",
     "load_hf_dataset",

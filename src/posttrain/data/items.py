@@ -11,7 +11,7 @@ from typing import Any, TypeAlias
 from posttrain.errors import RewardConfigError, RewardContractError, describe, text_of
 from posttrain.frozen import first_difference, freeze
 
-__all__ = ["ItemsFn", "difference", "load_items_fn", "map_row"]
+__all__ = ["ItemsFn", "difference", "load_function", "load_items_fn", "map_row"]
 
 ItemsFn: TypeAlias = Callable[[dict[str, Any]], Mapping[str, Any]]
 """Takes a row as a fresh dict and gives it back with the same keys; values may be other ones."""
@@ -20,7 +20,22 @@ _KEY = "rl.data.items_fn"
 
 
 def load_items_fn(path: str) -> ItemsFn:
+    """The row map of a dotted path.
+
+    Raises:
+        RewardConfigError: see `load_function`.
+    """
+    function: ItemsFn = load_function(path, _KEY, "of one row")
+    return function
+
+
+def load_function(path: str, key: str, takes: str) -> Callable[..., Any]:
     """The function of a dotted path, ``package.module:function`` or ``package.module.function``.
+
+    Args:
+        path: the dotted path.
+        key: the config key that holds it, for errors.
+        takes: what it takes, for errors.
 
     Raises:
         RewardConfigError: the path has no such form, its module can't be imported, or it names no plain function.
@@ -29,22 +44,22 @@ def load_items_fn(path: str) -> ItemsFn:
     if not mark:
         where, mark, attribute = where.rpartition(".")
     if not mark or not all(part.isidentifier() for part in (*where.split("."), *attribute.split("."))):
-        raise RewardConfigError(f"{_KEY}: expected package.module:function, got {describe(path)}")
+        raise RewardConfigError(f"{key}: expected package.module:function, got {describe(path)}")
     try:
         found: Any = importlib.import_module(where)
     except (Exception, SystemExit) as error:
         if isinstance(error, ModuleNotFoundError) and error.name and f"{where}.".startswith(f"{error.name}."):
             raise RewardConfigError(
-                f"{_KEY}: module {where!r} can't be found: install its package, or put its folder on PYTHONPATH"
+                f"{key}: module {where!r} can't be found: install its package, or put its folder on PYTHONPATH"
             ) from error
         raise RewardConfigError(
-            f"{_KEY}: module {where!r} failed at import: {type(error).__name__}: {text_of(error)}"
+            f"{key}: module {where!r} failed at import: {type(error).__name__}: {text_of(error)}"
         ) from error
     for step in attribute.split("."):
         found = getattr(found, step, None)
     if not callable(found) or inspect.iscoroutinefunction(found):
-        raise RewardConfigError(f"{_KEY}: {path} has to be a plain function of one row, got {describe(found)}")
-    function: ItemsFn = found
+        raise RewardConfigError(f"{key}: {path} has to be a plain function {takes}, got {describe(found)}")
+    function: Callable[..., Any] = found
     return function
 
 

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""Opens the rows that a run's `rl.data.*` describes: a local JSONL file, or anything that `datasets` can load."""
+"""Opens the rows that a run's `rl.data.*` describes: a local JSONL file, what `datasets` can load, or a function's."""
 
 from __future__ import annotations
 
@@ -7,6 +7,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from posttrain.data.columns import ColumnMapping
+from posttrain.data.function import FunctionRows
 from posttrain.data.hf import HfRows, datasets_module
 from posttrain.data.items import ItemsFn, load_items_fn
 from posttrain.data.jsonl import JsonlRows
@@ -42,9 +43,10 @@ def open_rows(
     """The rows of a source, checked and mapped.
 
     Args:
-        path: a file, a folder, or what `datasets.load_dataset` takes.
+        path: a file, a folder, what `datasets.load_dataset` takes, or the path of a function.
         source: ``jsonl`` for the local loader, which keeps only the mapped columns; ``hf`` for `datasets`, which also
-            preserves the others. None: ``jsonl`` for the suffixes .jsonl and .ndjson, also with .gz or .zst.
+            preserves the others; ``function`` for rows that ``package.module:function`` makes. None: ``jsonl`` for the
+            suffixes .jsonl and .ndjson, also with .gz or .zst, else ``hf``.
         columns: how columns are mapped.
         items_fn: row map of an ``hf`` source, or its dotted path ``package.module:function``.
         name: configuration of an ``hf`` dataset.
@@ -64,31 +66,50 @@ def open_rows(
         function = load_items_fn(items_fn) if isinstance(items_fn, str) else items_fn
         dataset = load_hf_dataset(path, name=name, split=split, revision=revision)
         return HfRows(dataset, columns, items_fn=function, title=str(path))
+    if kind == "function":
+        _refuse_options(path, kind, name, split, revision, items_fn, spool_dir)
+        return FunctionRows(str(path), columns)
+    _refuse_options(path, kind, name, split, revision, items_fn, None)
+    return JsonlRows(path, columns, spool_dir=spool_dir)
+
+
+def _refuse_options(  # each is its own option
+    path: str | Path,
+    kind: str,
+    name: str | None,
+    split: str | None,
+    revision: str | None,
+    items_fn: object,
+    spool_dir: object,
+) -> None:
     faults = [
         f"rl.data.{key}: only an hf source has one"
         for key, value in (("name", name), ("split", split), ("revision", revision))
         if value is not None
     ]
-    if items_fn is not None:
+    if items_fn is not None and kind == "jsonl":
         faults.append(
             "rl.data.items_fn: a local JSONL file is prepared offline: write its rows as they should be, or read it "
             "with rl.data.source=hf"
         )
+    elif items_fn is not None:
+        faults.append("rl.data.items_fn: a function that makes rows makes them as they should be; leave it out")
+    if spool_dir is not None:
+        faults.append("rl.data.spool_dir: only a jsonl source makes a temporary copy; leave it out")
     if faults:
-        raise RewardConfigError(f"{path} is a jsonl source:\n{listing(faults)}")
-    return JsonlRows(path, columns, spool_dir=spool_dir)
+        raise RewardConfigError(f"{path} is a {kind} source:\n{listing(faults)}")
 
 
 def source_kind(path: str | Path, source: str | None = None) -> str:
-    """``jsonl`` or ``hf``: what was asked for, or else what the path's suffix says.
+    """``jsonl``, ``hf`` or ``function``: what was asked for, or else what the path's suffix says.
 
     Raises:
         RewardConfigError: `source` is anything else.
     """
     if source is None:
         return "jsonl" if _suffix(path) in _JSONL else "hf"
-    if source not in {"jsonl", "hf"}:
-        raise RewardConfigError(f"rl.data.source: expected jsonl or hf, got {describe(source)}")
+    if source not in {"jsonl", "hf", "function"}:
+        raise RewardConfigError(f"rl.data.source: expected jsonl, hf or function, got {describe(source)}")
     return source
 
 

@@ -120,3 +120,37 @@ def test_rows_are_opened_as_the_config_says(tmp_path: Path, written: Written) ->
     ).data  # fmt: skip
     (row,) = opened_rows(data).take([0])
     assert (row.prompt, row.reference, row.row_id) == ("a", "1", "first")
+
+
+def test_held_out_rows_are_looked_at_too(
+    flight: Callable[..., PreflightReport], written: Written, found: Found
+) -> None:
+    """By what the providers of validation need, while the training rows are held to those of training alone."""
+    written("rows.jsonl", [{"prompt": "a"}, {"prompt": "b"}])
+    written("held_out.jsonl", [{"prompt": "c", "reference": "1"}, {"prompt": "d", "reference": "2"}])
+    validated = ["rl.reward=nonempty", "rl.validation.enabled=true", "rl.validation.reward=gsm8k"]
+    report = flight(*validated, "rl.validation.path=held_out.jsonl")
+    assert found(report) == {}
+    (check,) = [each for each in report.checks if each.name == "data"]
+    assert check.lines == (
+        "rows.jsonl: 2 of 2 rows have prompt",
+        "held out: held_out.jsonl: 2 of 2 rows have reference",
+    )
+    # Without rows of its own, validation would draw from those.
+    assert any("reference" in line for line in found(flight(*validated))["data"])
+    written("held_out.jsonl", [{"prompt": "c", "reference": "1"}, {"prompt": "d"}])
+    report = flight(*validated, "rl.validation.path=held_out.jsonl")
+    assert any(line.startswith("held_out.jsonl") for line in found(report)["data"])
+    assert report.exit_code == 3
+
+
+def test_rows_that_a_function_makes(flight: Callable[..., PreflightReport], found: Found) -> None:
+    """They are made and looked at; a function that is not there fails the check."""
+    sums = "posttrain.training.tiny.addition"
+    made = ["rl.data.source=function", f"rl.data.path={sums}:training_rows"]
+    report = flight(*made)
+    assert found(report) == {}
+    assert report.data is not None
+    assert (report.data.title, report.data.rows, report.data.probed) == (f"{sums}:training_rows", 900, 8)
+    (line,) = found(flight(made[0], f"rl.data.path={sums}:nothing"))["data"]
+    assert "has to be a plain function without arguments" in line

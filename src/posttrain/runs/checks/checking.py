@@ -10,6 +10,7 @@ from time import perf_counter
 from posttrain import __version__
 from posttrain.errors import RewardConfigError, RewardError, describe, listing
 from posttrain.rewards.catalog.fingerprint import SourceFingerprint
+from posttrain.rewards.metrics.report import Namespace
 from posttrain.runs.checks.contained import contained
 from posttrain.runs.checks.credentials import Credentials
 from posttrain.runs.checks.golden import GoldenFn, load_golden
@@ -19,7 +20,7 @@ from posttrain.runs.checks.machine import check_machine, check_outside
 from posttrain.runs.checks.probing import probe_providers
 from posttrain.runs.checks.processes import Fresh, run_fresh
 from posttrain.runs.checks.report import Check, GoldenScore, PreflightReport, ProbedData, failed_by, passed, skipped
-from posttrain.runs.checks.rows import probe_rows
+from posttrain.runs.checks.rows import probe_held_out, probe_rows
 from posttrain.runs.config import RLConfig
 from posttrain.schema import Observation
 
@@ -101,30 +102,55 @@ def _fresh(config: RLConfig, deadline_s: float) -> list[Fresh]:
     return run_fresh(config.reward_catalog, config.reward_catalog_folder, names, deadline_s=deadline_s)
 
 
-def _needs(config: RLConfig, here: Here, fresh: Sequence[Fresh]) -> set[str] | None:
-    """What the selected providers need, as far as any process could find out; None: it is not known of all of them."""
+def _needs(config: RLConfig, here: Here, fresh: Sequence[Fresh]) -> dict[Namespace, set[str]] | None:
+    """What the providers of training and of validation need, as far as any process could find out; None: unknown."""
     known = {each.identity.provider: each.needs for each in here.selected}
     for answer in (each.answer for each in fresh if each.answer is not None):
         known.update({made.provider: made.needs for made in answer.constructions if made.provider not in known})
     if len(known) < len(selected_names(config)):
         return None
-    return {need for needs in known.values() for need in needs}
+    used: dict[Namespace, tuple[str, ...]] = {"train": config.reward}
+    used["val"] = config.rewards("val") if config.validation.enabled else ()
+    needs = {namespace: {need for name in names for need in known[name]} for namespace, names in used.items()}
+    if config.validation.path is None:
+        # Both draw from the training rows.
+        needs["train"] |= needs["val"]
+    return needs
 
 
 def _probed(
-    config: RLConfig, needs: set[str] | None, count: int
+    config: RLConfig, needs: dict[Namespace, set[str]] | None, count: int
 ) -> tuple[Check, ProbedData | None, list[Observation] | None]:
-    if config.data.path is None:
+    held_out = config.validation.enabled and config.validation.path is not None
+    if config.data.path is None and not held_out:
         return skipped("data", "rl.data.path is not set"), None, None
     if needs is None:
         return skipped("data", "what the providers need is not known"), None, None
-    try:
-        with contained("what reads the rows"):
-            data, observations = probe_rows(config.data, needs, count)
-    except RewardError as error:
-        return failed_by("data", [error]), None, None
-    wanted = ", ".join(sorted(needs)) or "prompt"
-    return passed("data", f"{data.title}: {data.probed} of {data.rows:,} rows have {wanted}"), data, observations
+    lines: list[str] = []
+    failures: list[RewardError] = []
+    data: ProbedData | None = None
+    observations: list[Observation] | None = None
+    if config.data.path is not None:
+        try:
+            with contained("what reads the rows"):
+                data, observations = probe_rows(config.data, needs["train"], count)
+            lines.append(_had(data.title, data.probed, data.rows, needs["train"]))
+        except RewardError as error:
+            failures.append(error)
+    if held_out:
+        try:
+            with contained("what reads the held-out rows"):
+                title, total, probed = probe_held_out(config, needs["val"], count)
+            lines.append(f"held out: {_had(title, probed, total, needs['val'])}")
+        except RewardError as error:
+            failures.append(error)
+    if failures:
+        return failed_by("data", failures), None, None
+    return passed("data", *lines), data, observations
+
+
+def _had(title: str, probed: int, total: int, needs: set[str]) -> str:
+    return f"{title}: {probed} of {total:,} rows have {', '.join(sorted(needs)) or 'prompt'}"
 
 
 def _called(

@@ -1,5 +1,5 @@
 # SPDX-License-Identifier: Apache-2.0
-"""The first rows of the run's data, held against what the selected providers need."""
+"""The first rows of the run's data, training and held-out alike, held against what the selected providers need."""
 
 from __future__ import annotations
 
@@ -7,10 +7,10 @@ from collections.abc import Iterable
 
 from posttrain.data import ColumnMapping, Env, RowSource, open_rows
 from posttrain.runs.checks.report import ProbedData
-from posttrain.runs.config import DataConfig
+from posttrain.runs.config import DataConfig, RLConfig
 from posttrain.schema import Observation
 
-__all__ = ["opened_rows", "probe_rows"]
+__all__ = ["held_out_rows", "opened_rows", "probe_held_out", "probe_rows"]
 
 
 def opened_rows(data: DataConfig) -> RowSource:
@@ -19,19 +19,52 @@ def opened_rows(data: DataConfig) -> RowSource:
     Raises:
         RewardError: see `posttrain.data.open_rows`.
     """
-    columns = ColumnMapping(
-        prompt_column=data.prompt_column, response_column=data.response_column, row_id_column=data.row_id_column
-    )
     return open_rows(
         str(data.path),
         source=data.source,
-        columns=columns,
+        columns=_columns(data),
         items_fn=data.items_fn,
         name=data.name,
         split=data.split if data.source == "hf" else None,
         revision=data.revision,
         spool_dir=data.spool_dir,
     )
+
+
+def held_out_rows(config: RLConfig) -> RowSource:
+    """The rows that `rl.validation.path` names, which is set; columns and row map are those of the training rows.
+
+    Raises:
+        RewardError: see `posttrain.data.open_rows`.
+    """
+    data, held_out = config.data, config.validation
+    is_hf = held_out.source == "hf"
+    return open_rows(
+        str(held_out.path),
+        source=held_out.source,
+        columns=_columns(data),
+        items_fn=data.items_fn if is_hf else None,
+        name=held_out.name,
+        split=held_out.split if is_hf else None,
+        revision=held_out.revision,
+        spool_dir=data.spool_dir if held_out.source == "jsonl" else None,
+    )
+
+
+def _columns(data: DataConfig) -> ColumnMapping:
+    return ColumnMapping(
+        prompt_column=data.prompt_column, response_column=data.response_column, row_id_column=data.row_id_column
+    )
+
+
+def probe_held_out(config: RLConfig, needs: Iterable[str], count: int) -> tuple[str, int, int]:
+    """Title, number and probed number of the held-out rows.
+
+    Raises:
+        RewardError: as for `probe_rows`.
+    """
+    env = Env(held_out_rows(config), needs=sorted(set(needs)), shuffle=False, name="held-out")
+    return env.rows.title, len(env), len(env.probe(count))
 
 
 def probe_rows(settings: DataConfig, needs: Iterable[str], count: int) -> tuple[ProbedData, list[Observation]]:

@@ -9,9 +9,9 @@ from __future__ import annotations
 
 import random
 from functools import cache
-from typing import Final
+from typing import Any, Final
 
-__all__ = ["HELD_OUT", "held_out_rows", "training_rows"]
+__all__ = ["HELD_OUT", "held_out_questions", "held_out_rows", "training_questions", "training_rows"]
 
 _LEFT: Final = 100
 _RIGHT: Final = 10
@@ -27,6 +27,21 @@ def training_rows() -> list[dict[str, str]]:
 def held_out_rows() -> list[dict[str, str]]:
     """100 rows of the same form; none is among the training rows."""
     return [_row(*pair) for pair in _shuffled()[:HELD_OUT]]
+
+
+def training_questions() -> list[dict[str, Any]]:
+    """The training rows as questions for a model that was tuned to a chat: a prompt is one message of a user."""
+    return [_asked(row) for row in training_rows()]
+
+
+def held_out_questions() -> list[dict[str, Any]]:
+    """The held-out rows in the same form."""
+    return [_asked(row) for row in held_out_rows()]
+
+
+def _asked(row: dict[str, str]) -> dict[str, Any]:
+    question = f"What is {row['prompt'].rstrip('=')}? Answer with the number alone."
+    return {"prompt": [{"role": "user", "content": question}], "reference": row["reference"]}
 
 
 @cache
