@@ -36,21 +36,23 @@ class NFTOptions:
     ranks: Annotated[
         int | None, flag("--ranks", "Start so many ranks on this machine; without it torchrun starts them.", min=1)
     ] = None
-    resume: Annotated[bool, flag("--resume", "Go on with the run rl.run.name from its last checkpoint.")] = False
+    run: Annotated[str | None, flag("--run", "Name of the run: rl.run.name.", metavar="NAME")] = None
+    resume: Annotated[bool, flag("--resume", "Go on with the run of that name from its last checkpoint.")] = False
     check: Annotated[bool, flag("--check", "Make the checks of the run, and stop.")] = False
 
 
 def nft(options: NFTOptions) -> None:
     """Train an image or video model by DiffusionNFT, one trajectory of a group on each rank.
 
-    Example: posttrain nft --config recipes/nft_image_tiny.toml --ranks 2
+    Example: posttrain nft --config recipes/nft_image_tiny.toml --run first --ranks 2
     """
-    from posttrain.runs.config import load_config
+    from posttrain.runs.config import Node, resolve_config
     from posttrain.training.nft.job import is_rank
     from posttrain.training.nft.run import check
 
     importable_from_here()
-    config = load_config(options.config, options.overrides or ())
+    flags = {} if options.run is None else {"rl.run.name": Node(options.run, "--run", Path.cwd())}
+    config = resolve_config(options.config, options.overrides or (), flags).config
     if is_rank():
         _run_rank(config, options)
     if options.check:
@@ -100,7 +102,8 @@ def _summary(end: RunEnd) -> str:
 def _arguments(options: NFTOptions) -> list[str]:
     """The command line of a rank."""
     config = [] if options.config is None else ["--config", str(options.config)]
-    return [*config, *(["--resume"] if options.resume else []), *(options.overrides or ())]
+    name = [] if options.run is None else ["--run", options.run]
+    return [*config, *name, *(["--resume"] if options.resume else []), *(options.overrides or ())]
 
 
 def _how_to_start(config: RLConfig, options: NFTOptions) -> str:
