@@ -67,7 +67,7 @@ def bare(folder: Path, steps: int) -> tuple[float, float]:
         capture_output=True,
         text=True,
     )
-    found = re.findall(r"^\{.*\}$", done.stdout, re.MULTILINE)
+    found = re.findall(r'^\{"step_time.*\}$', done.stdout, re.MULTILINE)
     later = [json.loads(line) for line in found][BEHIND:]
     return _median(later, "step_time"), _median(later, "function")
 

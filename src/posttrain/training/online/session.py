@@ -13,6 +13,7 @@ from typing import TYPE_CHECKING, Any, final
 import msgspec
 
 from posttrain.data import Env
+from posttrain.errors import RewardConfigError, text_of
 from posttrain.report import build_report, open_scores, write_report
 from posttrain.rewards import RewardWorker
 from posttrain.runs.checks.rows import opened_rows
@@ -165,21 +166,24 @@ class Session:
         options: Mapping[str, Any] = self._variant.options(policy)
         # New adapters are drawn before the trainer sets its own seed.
         set_seed(config.policy.seed)
-        trainer = self._variant.trainer()(
-            policy.model,
-            self._args,
-            worker=worker,
-            reference_column="reference",
-            row_id_column="row_id",
-            mask_truncated=config.mask_truncated,
-            ranks_timeout_s=config.grpo.ranks_timeout_s,
-            on_outcome=callback.scored,
-            train_dataset=prompts.table(config.grpo.steps // config.grpo.num_iterations),
-            processing_class=policy.tokenizer,
-            callbacks=[callback],
-            peft_config=policy.adapters,
-            **options,
-        )
+        try:
+            trainer = self._variant.trainer()(
+                policy.model,
+                self._args,
+                worker=worker,
+                reference_column="reference",
+                row_id_column="row_id",
+                mask_truncated=config.mask_truncated,
+                ranks_timeout_s=config.grpo.ranks_timeout_s,
+                on_outcome=callback.scored,
+                train_dataset=prompts.table(config.grpo.steps // config.grpo.num_iterations),
+                processing_class=policy.tokenizer,
+                callbacks=[callback],
+                peft_config=policy.adapters,
+                **options,
+            )
+        except (ValueError, NotImplementedError, ImportError) as error:
+            raise RewardConfigError(f"TRL refuses this run: {text_of(error)}") from error
         trainer.remove_callback(PrinterCallback)
         return trainer
 
