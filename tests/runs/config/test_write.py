@@ -93,6 +93,9 @@ def test_overrides_over_a_file_are_the_two_laid_over_each_other(tree: dict[str, 
     for section in ("data", "reward_stage", "validation", "run"):
         if section in tree and section in other:
             merged[section] = {**tree[section], **other[section]}
+    inner = [each.get("reward_stage", {}).get("processes") for each in (tree, other)]
+    if inner[0] is not None and inner[1] is not None:
+        merged["reward_stage"] = {**merged["reward_stage"], "processes": {**inner[0], **inner[1]}}
     # Weights that an override gives one by one join the file's; given as a whole they replace them.
     if any(text.startswith("rl.reward_stage.weights.") for text in texts):
         both = [each.get("reward_stage", {}).get("weights", {}) for each in (tree, other)]
