@@ -204,6 +204,19 @@ def test_a_provider_that_is_itself_installed_counts_with_its_own_package_only(
     }
 
 
+def test_a_folder_without_init_in_a_package_that_is_not_loaded(write: Write, monkeypatch: pytest.MonkeyPatch) -> None:
+    """What is imported late, from a folder without ``__init__`` in a package that nobody has imported yet, counts."""
+    write("late_space/__init__.py", "")
+    write("late_space/inner/late.py", "z = 1\n")
+    text = (
+        f"{HEAD}def score(candidate, context):\n    import late_space.inner.late\n"
+        "def catalog(): return {'mine': spec(partial(map_candidates, score))}\n"
+    )
+    monkeypatch.syspath_prepend(write("late_scorers.py", text).parent)
+    found = _fingerprint("late_scorers:catalog")
+    assert set(found.modules) == {"late_scorers", "late_space", "late_space.inner.late"}
+
+
 def test_a_namespace_that_a_library_shares_is_the_authors_own_half(
     write: Write, monkeypatch: pytest.MonkeyPatch
 ) -> None:

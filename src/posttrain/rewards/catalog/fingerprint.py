@@ -300,7 +300,8 @@ def _located(name: str, importer: _Text) -> _Text | None:
         if depth == 1 and is_own and len(steps) > 1:
             path = list(top.__path__)  # type: ignore[union-attr]  # it has one, says `is_own`
             continue
-        spec = PathFinder.find_spec(".".join(steps[:depth]), path) if path is not None else None
+        # By its last name alone: a folder without __init__ would ask for its parent, which may not be loaded.
+        spec = PathFinder.find_spec(steps[depth - 1], path) if path is not None else None
         if spec is None:
             return None
         path = None if spec.submodule_search_locations is None else list(spec.submodule_search_locations)
