@@ -9,13 +9,22 @@ PIP := $(BIN)/python -m pip install --quiet --disable-pip-version-check -c const
 # One OpenMP thread: two of them spin against each other on small machines.
 export OMP_NUM_THREADS := 1
 
-.PHONY: demo test check format clean
+.PHONY: demo test test-processes test-rest check format clean
 
 demo: $(VENV)/core.stamp ## score the rollouts that ship with the repository
 	$(BIN)/posttrain score examples/rollouts/word_problems.jsonl --reward gsm8k --group-size 8 --out out/scored.jsonl --restart
 
+# Most tests wait for processes that they have started, so two halves run side by side.
+PROCESSES := tests/execution tests/integrations tests/service tests/training
+
 test: $(VENV)/dev.stamp ## run the tests
-	$(BIN)/python -m pytest
+	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-processes test-rest
+
+test-processes: $(VENV)/dev.stamp
+	$(BIN)/python -m pytest -q -o cache_dir=.pytest_cache/processes $(PROCESSES)
+
+test-rest: $(VENV)/dev.stamp
+	$(BIN)/python -m pytest -q -o cache_dir=.pytest_cache/rest $(addprefix --ignore=,$(PROCESSES))
 
 check: $(VENV)/dev.stamp ## the gate: lint, format, strict types, layers
 	$(BIN)/ruff check .
