@@ -18,7 +18,7 @@ demo: $(VENV)/core.stamp ## score the rollouts that ship with the repository
 PROCESSES := tests/execution tests/integrations tests/service tests/training
 
 test: $(VENV)/dev.stamp ## run the tests
-	@$(MAKE) --no-print-directory --jobs=2 --output-sync=target test-processes test-rest
+	@$(MAKE) --no-print-directory --jobs=2 test-processes test-rest
 
 test-processes: $(VENV)/dev.stamp
 	$(BIN)/python -m pytest -q -o cache_dir=.pytest_cache/processes $(PROCESSES)
