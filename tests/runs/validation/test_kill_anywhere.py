@@ -13,22 +13,29 @@ import pytest
 
 # A child is forked for each system call between the beginning of the validation and the end of the process, and kills
 # itself, by SIGKILL, right before that call. The profiler sees every call into the interpreter's C modules, so no call
-# is left out. Another child then resumes, as a new process would. Only preflight is left out: it is over before the
-# validation begins, keeps nothing, and would be nearly all of the time.
+# is left out and none of our own code is replaced. Another child then resumes, as a new process would. The validation
+# is made in Python and not by the command, whose preflight keeps nothing and would be nearly all of the time.
 _DRIVER = """
-import json, os, shutil, signal, sys
+import json, os, shutil, signal, sys, traceback
 from pathlib import Path
-import posttrain.cli.validate
-import posttrain.runs.config
-from posttrain.cli import main
-
-posttrain.cli.validate._check = lambda config: None
+from posttrain.rollouts.source import RolloutSource
+from posttrain.runs import HeldOutValidation, load_config
 
 base, mode = Path(sys.argv[1]), sys.argv[2]
 os.chdir(base)
-OPTIONS = ["rl.reward=exact_match", "rl.group_size=2", "rl.validation.n_generation=2", "--rollouts", "rollouts.jsonl"]
+KEYS = ["rl.reward=exact_match", "rl.group_size=2", "rl.validation.n_generation=2"]
 
-def child(arguments, kill_at):
+def validate(folder, how):
+    config = load_config(None, KEYS)
+    rollouts = RolloutSource("rollouts.jsonl", config.rollout_columns(), needs=["reference"])
+    with HeldOutValidation(config) as validation:
+        if how == "resume" and (folder / "scores.identity.json").exists():
+            pending = validation.resume(folder, step=0, rollouts=rollouts)
+        else:
+            pending = validation.begin(rollouts, 0, folder, overwrite=how == "restart")
+        pending.complete()
+
+def child(out, how, kill_at):
     pid = os.fork()
     if pid:
         return os.waitstatus_to_exitcode(os.waitpid(pid, 0)[1])
@@ -48,13 +55,15 @@ def child(arguments, kill_at):
     os.dup2(nowhere, 1)
     with open(base / "told", "w") as told:
         os.dup2(told.fileno(), 2)
-    sys.argv = ["posttrain", "validate", *OPTIONS, *arguments]
     sys.setprofile(count if kill_at else None)
     try:
-        main()
-    except SystemExit as end:
-        os._exit(end.code or 0)
-    os._exit(99)
+        validate(Path(out), how)
+    except BaseException:
+        sys.setprofile(None)
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(99)
+    os._exit(0)
 
 def files(folder):
     return {each.name: each.read_text() for each in folder.iterdir()} if folder.exists() else {}
@@ -65,9 +74,9 @@ while code != 0:
     folder = base / str(at)
     if mode == "restart":
         shutil.copytree(base / "earlier", folder)
-    code = child(["--out", str(at), *(["--restart"] if mode == "restart" else [])], at)
+    code = child(str(at), "restart" if mode == "restart" else "begin", at)
     seen = {"at": at, "code": code, "found": sorted(files(folder))}
-    seen["resumed"] = child(["--out", str(at), f"--{mode}"], 0)
+    seen["resumed"] = child(str(at), mode, 0)
     seen["told"] = (base / "told").read_text()
     seen["files"] = files(folder)
     shutil.rmtree(folder)

@@ -42,25 +42,32 @@ def catalog():
     return {"judge": RewardProviderSpec(factory=Judge, revision="1", terms=("task",), semantic_identity={"v": 1})}
 """
 
-# Forks a process for each run of the command, so that a run does not begin with a second of imports, and kills it at a
+# Forks a process for each run, so that a run does not begin with a second of imports, and kills it at a
 # random moment; whatever it left is looked at before the next run goes on. An output that came to its end is followed
-# by another one, until so many were killed. Preflight is left out: it keeps nothing, and most kills would hit it.
+# by another one, until so many were killed. The validation is made in Python and not by the command, whose preflight
+# keeps nothing and would take most of the kills.
 _DRIVER = """
-import json, os, random, signal, sys, time
+import json, os, random, signal, sys, time, traceback
 from pathlib import Path
-import posttrain.cli.validate
-import posttrain.runs.config
-from posttrain.cli import main
+from posttrain.rollouts.source import RolloutSource
+from posttrain.runs import HeldOutValidation, load_config
 
-posttrain.cli.validate._check = lambda config: None
 base, seed, kills = Path(sys.argv[1]), int(sys.argv[2]), int(sys.argv[3])
 os.chdir(base)
 chance = random.Random(seed)
-OPTIONS = [
+KEYS = [
     "rl.reward=judge", "rl.reward_catalog=judge.py:catalog", "rl.group_size=4", "rl.validation.n_generation=2",
     "rl.reward_stage.on_unavailable=drop_group", "rl.reward_stage.max_dropped_fraction=0.2",
-    "--rollouts", "rollouts.jsonl", "--step", "10", "--resume",
 ]
+
+def validate(folder):
+    config = load_config(None, KEYS)
+    rollouts = RolloutSource("rollouts.jsonl", config.rollout_columns())
+    with HeldOutValidation(config) as validation:
+        if (folder / "scores.identity.json").exists():
+            validation.resume(folder, step=10, rollouts=rollouts).complete()
+        else:
+            validation.begin(rollouts, 10, folder).complete()
 
 def begin(out):
     pid = os.fork()
@@ -68,12 +75,13 @@ def begin(out):
         return pid
     nowhere = os.open(os.devnull, os.O_WRONLY)
     os.dup2(nowhere, 1)
-    sys.argv = ["posttrain", "validate", *OPTIONS, "--out", out]
     try:
-        main()
-    except SystemExit as end:
-        os._exit(end.code or 0)
-    os._exit(99)
+        validate(Path(out))
+    except BaseException:
+        traceback.print_exc()
+        sys.stderr.flush()
+        os._exit(99)
+    os._exit(0)
 
 def end(pid, seconds):
     until = time.monotonic() + seconds
